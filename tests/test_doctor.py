@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from hpsearch.cluster.executor import JobStatus, SubmissionRefusedError
 from hpsearch.cluster.records import DeviceReport
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.housekeeping import doctor, findings_text
-from hpsearch.doctor import machine, preflight
+from hpsearch.doctor import machine
 from hpsearch.doctor.finding import Finding, has_error
 from hpsearch.doctor.machine import FileSystem
 from hpsearch.doctor.preflight import examine_all
@@ -440,11 +441,8 @@ def test_the_calls_of_one_look_fit_into_a_minute(place, install, monkeypatch):
     """A site's profile may allow six calls a minute; more would have to wait."""
     install()
     slurm_study(place, write_profile(place, max_calls_per_minute=6))
-    monkeypatch.setattr(
-        preflight.SchedulerCalls.__init__,
-        "__kwdefaults__",
-        {"clock": time.monotonic, "sleep": _never},
-    )
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=_never)
+    monkeypatch.setattr("hpsearch.cluster.slurm_calls.time", clock)
     assert only(look("study.yaml"), "submission of the driver").level == "ok"
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import uuid4
 
 import hpsearch
-from hpsearch.errors import DiskError, remedy
+from hpsearch.errors import unwritten
 from hpsearch.files import write_json
 
 _LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
@@ -45,10 +45,7 @@ def _copy(package: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         if not folder.exists():  # else another driver was faster
             why = error.strerror or _reason(error)
-            raise DiskError(
-                f"{folder} cannot be written ({why}); {remedy(error)}, then run the same "
-                "command again"
-            ) from error
+            raise unwritten(folder, OSError(error.errno, why)) from error
 
 
 def _reason(error: OSError) -> str:

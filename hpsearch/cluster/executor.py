@@ -46,22 +46,18 @@ class SubmissionRefusedError(Exception):
 class Executor(Protocol):
     """What the driver needs of a place where jobs run.
 
-    Attributes:
-        max_batch: jobs that one submission may hold.
-        patience: seconds after its announcement for which a job that was perhaps submitted, but
-            cannot be found, may still appear.
-        num_threads: threads that a job may use.
-        pilot_seconds: for which a job that has trained its trials waits for more; 0 if it leaves.
-        gpus_per_job: GPUs that a running job occupies.
-        max_jobs: jobs that can run at once; None where the executor queues those that have to wait.
+    All but `log` raise SchedulerSilentError if there is no answer; then it is unknown whether it
+    did what it was asked to.
     """
 
-    max_batch: int
+    max_batch: int  # jobs that one submission may hold
     patience: float
-    num_threads: int
+    """seconds after its announcement for which a job that cannot be found may still appear"""
+    num_threads: int  # that a job may use
     pilot_seconds: float
-    gpus_per_job: float
-    max_jobs: int | None
+    """for which a job that has trained its trials waits for more; 0 if it leaves"""
+    gpus_per_job: float  # that a running job occupies
+    max_jobs: int | None  # that can run at once; None where those that have to wait are queued
 
     @property
     def num_calls(self) -> int: ...
@@ -69,10 +65,7 @@ class Executor(Protocol):
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         """Start jobs, numbered one after another, by one call; return their ids by name.
 
-        Raises:
-            SubmissionRefusedError: if none was taken.
-            SchedulerSilentError: if it is unknown whether they were.
-            DiskError: if the files of a job cannot be written.
+        Raises SubmissionRefusedError if none was taken, DiskError if a file cannot be written.
         """
         ...
 
@@ -82,18 +75,11 @@ class Executor(Protocol):
         A job is given with its id, or with None where it is unknown whether it was submitted. A
         job that is not in the answer does not run and never will, unless it was announced within
         the last `patience` seconds.
-
-        Raises:
-            SchedulerSilentError: if there is no answer.
         """
         ...
 
     def cancel_strays(self) -> None:
-        """End the jobs of this study that the last look found unasked.
-
-        Such as one that appeared after its submission had got no answer and been given up.
-        Raises SchedulerSilentError if there is no answer.
-        """
+        """End the jobs of this study that the last look found unasked, such as late ones."""
         ...
 
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:

@@ -224,20 +224,15 @@ def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
 
 
 class Slots:
-    """Which member sits in which row of a trainer.
+    """Which member sits in which row of a trainer."""
 
-    Attributes:
-        trainer: computes all rows; empty slots are skipped. Set by `build`.
-        members: by row, in the order of their coming, which every method keeps.
-        steps: of each member by row, in the same order, as last read: a device that has failed
-            would not tell.
-    """
-
-    trainer: AnyTrainer
+    trainer: AnyTrainer  # computes all rows; empty slots are skipped; set by `build`
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = dict(enumerate(members))
+        """by row, in the order of their coming, which every method keeps"""
         self.steps = dict.fromkeys(self.members, 0)
+        """the same, as last read: a device that has failed would not tell"""
 
     def build(self, trainer: AnyTrainer | None, *, may_stay_empty: bool) -> None:
         """Seat the members, fresh, in a new trainer or in one whose members have all ended.

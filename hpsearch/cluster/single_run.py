@@ -37,14 +37,19 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
         )
     trial = TrialDir(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(trial):
+    with trial.lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConflictError(
+                f"another process trains {folder}; stop it first, or give this run another --name"
+            ) from error
         _check_same(trial, config)
         attempt = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
-        lineage = Lineage(Fresh(), config.seed)
+        own, lineage = trial.attempt(attempt), Lineage(Fresh(), config.seed)
         trial.create(yaml_file.dump(to_plain(config)), lineage)
         trial.control.write(Control(assignment.token, stop=None))
-        own = trial.attempt(attempt)
         yield Member(assignment, trial, own, config, folder.name, lineage, ())
 
 
@@ -79,16 +84,3 @@ def _check_same(trial: TrialDir, config: TrainerConfig) -> None:
             f"{', '.join(differing)}; give the run another --name, or begin it anew with "
             "--resume never"
         )
-
-
-@contextmanager
-def _locked(trial: TrialDir) -> Iterator[None]:
-    with trial.lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConflictError(
-                f"another process trains {trial.root}; stop it first, or give this run another "
-                "--name"
-            ) from error
-        yield

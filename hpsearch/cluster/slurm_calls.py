@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from hpsearch.cluster.executor import (
@@ -31,27 +31,19 @@ IDS_PER_CALL = 500  # on one command line
 class SchedulerCalls:
     """Runs programs, at most ``max_per_minute`` in any minute, and counts them."""
 
-    def __init__(
-        self,
-        max_per_minute: int,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, max_per_minute: int) -> None:
         self._max_per_minute = max_per_minute
-        self._clock = clock
-        self._sleep = sleep
         self._recent: deque[float] = deque()
         self.num_calls = 0
 
     def take_turn(self) -> None:
         while len(self._recent) == self._max_per_minute:
-            wait = self._recent[0] + MINUTE - self._clock()
+            wait = self._recent[0] + MINUTE - time.monotonic()
             if wait <= 0:
                 self._recent.popleft()
             else:
-                self._sleep(wait)
-        self._recent.append(self._clock())
+                time.sleep(wait)
+        self._recent.append(time.monotonic())
         self.num_calls += 1
 
     def run(self, command: Sequence[str], script: str | None = None) -> str:
@@ -180,19 +172,12 @@ NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site ke
 
 
 class SlurmQueue:
-    def __init__(
-        self,
-        calls: SchedulerCalls,
-        study: StudyDir,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, calls: SchedulerCalls, study: StudyDir) -> None:
         self._calls = calls
         self._prefix = f"hps-{study.key}-"
         self._ended: dict[str, JobStatus] = {}  # what sacct said of jobs that had left the queue
         self._missed: dict[str, float] = {}  # when a job was first in neither answer
         self._has_accounts = True
-        self._clock = clock
 
     def array_name(self, first: str, tasks: int, count: int) -> str:
         """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
@@ -231,7 +216,7 @@ class SlurmQueue:
         job counts as running. Where a site keeps none, nothing is said of it.
         """
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
-        now = self._clock()
+        now = time.monotonic()
         endings = {}
         for job, known in jobs:
             state, ended_at = accounts.get(shared_part(known), ("", None))

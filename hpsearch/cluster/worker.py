@@ -4,17 +4,15 @@ It speaks with the driver through files alone and never sees the database.
 """
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from hpsearch.cluster import records
-from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.member import TrialQueue
@@ -29,12 +27,6 @@ from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_
 from hpsearch.trainers.opponents import load_player
 
 GLANCE_SECONDS = 0.5  # between two looks for more trials
-
-
-def work(job_folder: str) -> None:
-    """Do a job; signals that ask to stop are heeded from here on."""
-    with stop_flag() as flag:
-        run_job(JobDir(Path(job_folder)), flag)
 
 
 def run_job(job: JobDir, flag: StopFlag) -> None:
@@ -259,7 +251,3 @@ def _fault(device: str) -> str | None:
         # Whatever a driver or a GPU raises is what has to be told.
         return f"{type(error).__name__}: {error}"
     return None
-
-
-if __name__ == "__main__":
-    work(sys.argv[1])

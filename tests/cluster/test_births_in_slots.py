@@ -3,12 +3,12 @@
 import pytest
 from birth_stories import BIRTH, assert_same_state, give, job_of, lineage, parents_in, saved
 from slot_stories import assert_same_training, counted, curve, ended
+from working import work
 
 from hpsearch.cluster import member
 from hpsearch.cluster.member import steps_until_together
 from hpsearch.cluster.records import Fresh
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.worker import work
 from hpsearch.population.operators.options import Clone, GaussianMutation
 from hpsearch.trainers.trainer import Trainer
 

@@ -12,12 +12,12 @@ from birth_stories import (
     parents_in,
     saved,
 )
+from working import work
 
 from hpsearch.cluster import resuming
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Birth, Fresh
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
-from hpsearch.cluster.worker import work
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Adoption

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from working import work
 
 from hpsearch.cluster.heartbeats import BRIEF_SECONDS, Heartbeats, seconds_between
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.worker import work
 
 FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0), MemberHeartbeat(4, 2, "b", 0, 0))
 BEAT = JobHeartbeat(12.5, "node", 42, False, 100.0, (MemberHeartbeat(3, 1, "a", 8, 4),))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
+from working import work
 
 from hpsearch.cluster.records import Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError
 from hpsearch.game.random import derive_key
 from hpsearch.parameters import FloatParameter

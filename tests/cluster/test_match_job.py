@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from birth_stories import PAIR, parents_in
+from working import work
 
 from hpsearch.cluster import worker
 from hpsearch.cluster.records import JobPlan, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import MatchDir, StudyDir
-from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.players import agent_player

@@ -16,12 +16,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from working import RUN_JOB, work
 
 from hpsearch import yaml_file
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.files import read_json
 from hpsearch.trainers import checkpoint
@@ -385,7 +385,7 @@ def hang(self, *arguments, **options):
     return original(self, *arguments, **options)
 
 Trainer.{method} = hang
-from hpsearch.cluster.worker import work
+from hpsearch.cluster.job_entry import train as work
 work(sys.argv[1])
 """
 
@@ -422,7 +422,7 @@ def test_a_request_reaches_the_worker_of_a_study(tmp_path, new_job, plain_config
     job = new_job(tmp_path, [plain_config(endless)])
     trial = job.study.trial(0)
     worker = subprocess.Popen(
-        [sys.executable, "-m", "hpsearch.cluster.worker", str(job.root)], stdout=subprocess.DEVNULL
+        [sys.executable, "-c", RUN_JOB, str(job.root)], stdout=subprocess.DEVNULL
     )
     try:
         wait_until(lambda: job.study.heartbeat(0, 1) is not None, worker)

@@ -8,10 +8,10 @@ import time
 
 import psutil
 import pytest
+from working import RUN_JOB, work
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.worker import work
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 60
@@ -53,7 +53,7 @@ def test_terminated_then_killed_then_finished_as_if_undisturbed(tmp_path, new_jo
     study = new_job(tmp_path / "disturbed", configs).study
     for attempt, number in ((1, signal.SIGTERM), (2, signal.SIGKILL)):
         job, before = new_job(study.root, configs, attempt), newest_step(study, 1)
-        process = subprocess.Popen([sys.executable, "-m", "hpsearch.cluster.worker", str(job.root)])
+        process = subprocess.Popen([sys.executable, "-c", RUN_JOB, str(job.root)])
         wait_until(lambda before=before: newest_step(study, 1) > before)
         process.send_signal(number)
         code = process.wait(timeout=PATIENCE_SECONDS)
@@ -75,7 +75,7 @@ def test_terminated_then_killed_then_finished_as_if_undisturbed(tmp_path, new_jo
 THREADS = """
 import sys
 import torch
-from hpsearch.cluster.worker import work
+from hpsearch.cluster.job_entry import train as work
 work(sys.argv[1])
 print("threads", torch.get_num_threads())
 """

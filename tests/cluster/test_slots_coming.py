@@ -19,15 +19,15 @@ from slot_stories import (
     terminate,
 )
 
+# Coming.
+from working import work
+
 from hpsearch.cluster import member
 from hpsearch.cluster.population import Population
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.worker import work
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.trainer import Trainer
-
-# Coming.
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from slot_stories import LONG, NEW, SHORT, assert_same_training, ended
+from working import work
 
-from hpsearch.cluster.worker import work
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
 

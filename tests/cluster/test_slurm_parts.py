@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,7 +138,9 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         return sacct
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
-    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), clock=lambda: now[0])
+    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path))
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("hpsearch.cluster.slurm_calls.time", clock)
     phases = []
     for now[0] in (0.0, ACCOUNT_SECONDS):
         ends = queue.ends([(JobDir(Path("jobs/00001")), "100")])

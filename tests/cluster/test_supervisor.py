@@ -118,7 +118,7 @@ def test_pauses_grow_until_a_driver_got_on(place: Place, monkeypatch) -> None:
 
 def test_an_interpreter_that_is_away(place: Place, monkeypatch) -> None:
     """Its file system may come back."""
-    away = Supervisor(place.files, ["/nowhere/python"], first_pause=0.01)
+    away = Supervisor(place.files, ["/nowhere/python"])
     monkeypatch.setattr(
         StopFlag, "rest", lambda self, _: setattr(away, "_command", ["bash", "-c", SCRIPT])
     )
@@ -168,10 +168,11 @@ def test_the_walltime_in_a_pause(place: Place) -> None:
     assert place.requeues == []
 
 
-def test_a_study_that_ends_at_the_walltime_needs_no_other_job(place: Place) -> None:
+def test_a_study_that_ends_at_the_walltime_needs_no_other_job(place: Place, monkeypatch) -> None:
+    monkeypatch.setattr(supervisor, "requeue_own_job", lambda: pytest.fail("requeued"))
     ends = 'trap "exit 0" TERM; echo begun >> starts; while :; do sleep 0.02; done'
     place.signal_when(signal.SIGUSR1, lambda: place.starts == ["begun"])
-    waiting = Supervisor(place.files, ["bash", "-c", ends], requeue=lambda: pytest.fail("requeued"))
+    waiting = Supervisor(place.files, ["bash", "-c", ends])
     assert waiting.run() == 0
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from working import work
 
 from hpsearch.cluster import member
 from hpsearch.cluster.failures import StopFlag
@@ -17,7 +18,7 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
-from hpsearch.cluster.worker import run_job, work
+from hpsearch.cluster.worker import run_job
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
