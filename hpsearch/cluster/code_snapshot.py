@@ -18,10 +18,7 @@ _LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
 def take_snapshot(parent: Path) -> Path:
-    """Copy the running package to ``parent``/<hash>/ unless it is there, or raise DiskError.
-
-    Return the copy, which goes into PYTHONPATH; the hash is of all files, the first 12 digits.
-    """
+    """Copy the running package to ``parent``/<hash>/ unless it is there; return the copy."""
     package = Path(hpsearch.__file__).parent
     folder = parent / _hash(package)
     if folder.exists():

@@ -1,8 +1,4 @@
-"""What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing.
-
-A job inherits the environment of its submission, and SLURM stores it as long as it knows the job.
-Jobs need no database, so the variable with its password is taken out.
-"""
+"""What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -97,7 +93,8 @@ class Executor(Protocol):
 def without_variables(names: Collection[str]) -> Iterator[None]:
     """Let processes that are started in the block not inherit these environment variables.
 
-    submitit gives what it starts a copy of the whole environment, and takes no other one.
+    submitit gives what it starts a copy of the whole environment, and SLURM stores it. Jobs need no
+    database, so the variable with its password is taken out.
     """
     values = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

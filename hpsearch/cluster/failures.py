@@ -1,7 +1,4 @@
-"""Kinds of failure, by which the driver decides what becomes of a trial; and the polite stop.
-
-A signal sets a flag, and the loop ends where that is safe.
-"""
+"""Kinds of failure, by which the driver decides what becomes of a trial; and the polite stop."""
 
 import signal
 import time

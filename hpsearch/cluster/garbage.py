@@ -1,7 +1,7 @@
 """What a study leaves on disk that is not needed any more, and how it is removed.
 
 Nothing of a trial or a job that has not ended is garbage. A folder gets a hidden name before it is
-removed, so a removal that is cut off leaves nothing that looks whole; the next one finds the rest.
+removed: a removal that is cut off leaves nothing that looks whole, and the next one ends it.
 """
 
 import re
@@ -116,7 +116,6 @@ def _pickles(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
 
 
 def _temporary(study: StudyDir, ended: EndedTrials, now: float) -> Iterator[Path]:
-    """Yield what killed processes left half-written or half-removed."""
     for folder in _written_folders(study, ended):
         for path in _entries(folder):
             half_written = _HALF_WRITTEN.fullmatch(path.name) is not None

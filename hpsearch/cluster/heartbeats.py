@@ -33,11 +33,7 @@ class Heartbeats:
         self._steps_per_second = 0.0
 
     def is_due(self, *, is_busy: bool) -> bool:
-        """Return whether a heartbeat is due now.
-
-        It is before and after work that may take long and gives none between (``is_busy``). Every
-        evaluation may be such work; once it was brief, the ordinary heartbeats suffice.
-        """
+        """Return whether to give a heartbeat now, as before (``is_busy``) and after long work."""
         now = time.monotonic()
         if is_busy:
             self._busy_since = now if self._busy_since is None else self._busy_since
@@ -56,10 +52,7 @@ class Heartbeats:
         self._write(is_busy=is_busy)
 
     def announce(self, members: Iterable[MemberHeartbeat]) -> None:
-        """Give a heartbeat for more trials, about to begin, beside those that train, or raise so.
-
-        Without it, the driver would believe that they never began.
-        """
+        """Give a heartbeat for more trials, else the driver would believe that they never began."""
         self._members |= {member.trial: member for member in members}
         self._write(is_busy=True)
 

@@ -30,10 +30,9 @@ def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
 
 
 def _train(job_folder: str, flag: StopFlag) -> None:
-    """Train, with threads for no more than the job may use.
+    """Train, with threads for no more than the job may use, sized before their pools exist.
 
-    The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
-    its idle threads spinning, and two such jobs on two cores all but stop each other.
+    Idle threads of a larger pool keep spinning: two such jobs on two cores all but stop each other.
     """
     job = JobDir(Path(job_folder))
     plan = job.plan.required()

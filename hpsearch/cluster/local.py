@@ -22,10 +22,7 @@ NAMING_SECONDS = 1.0
 
 
 class LocalExecutor:
-    """Jobs as processes of this machine, through submitit's local executor.
-
-    They outlive the process that submitted them: Ctrl-C and a closed terminal don't reach them.
-    """
+    """Processes that outlive what submitted them: Ctrl-C and a closed terminal don't reach them."""
 
     max_batch = 1
     patience = 0.0
@@ -39,10 +36,9 @@ class LocalExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Give each job ``num_threads`` and its share of ``gpus`` to itself, or no GPU.
+        """Give each job ``num_threads`` and its share of ``gpus``, or no GPU, to itself.
 
-        A job that has trained its trials waits ``pilot_seconds`` for more. Jobs do not get the
-        environment variables ``withheld``.
+        Jobs do not get the environment variables ``withheld``.
         """
         self.num_threads = num_threads
         self.gpus_per_job = float(gpus.per_job)
@@ -140,10 +136,7 @@ def _names(process: psutil.Process, folder: Path) -> bool:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Let children that are started in the block never hear Ctrl-C or a hang-up.
-
-    A blocked signal stays blocked in a new process; here it is delivered after the block.
-    """
+    """Let children that start in the block never hear Ctrl-C or a hang-up: both stay blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield

@@ -1,8 +1,7 @@
 """Local generations: members of an island take each other's places between two matches.
 
-The worst members are replaced by copies of the best, by games that all of them play
-each other and the panel in the memory of the device. What is decided follows from the members as
-they are at that step: an attempt that goes on from a checkpoint of it decides the same.
+Copies of the best replace the worst, by games of all of them and the panel. What is decided follows
+from the members as they are: an attempt that goes on from a checkpoint of that step decides so too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +43,7 @@ class LocalMatches:
         self._checkpoints = checkpoints
 
     def steps_until_due(self) -> int | None:
-        """Return after how many steps the next local generation ends, None if none does."""
+        """Return after how many steps a local generation ends, None if none does."""
         ends = [
             member.island.steps - self._age(row) % member.island.steps
             for row, member in self._slots.members.items()
@@ -131,7 +130,6 @@ class LocalMatches:
     # What becomes of them.
 
     def _exchange(self, island: Island, copies: Copies, rng: np.random.Generator) -> None:
-        """Save the sources as they are, then let their copies take the places."""
         trainer = self._slots.trainer
         sources = sorted({source for _, source in copies})
         states = {row: copy_of(trainer, row) for row in sources}

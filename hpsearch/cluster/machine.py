@@ -1,8 +1,7 @@
 """The GPUs and cores of this machine, and how a job has some GPUs to itself.
 
 A job's own process holds a lock for each of its GPUs as long as it lives. So GPUs are kept apart
-between the jobs of one study, of several, and of several users; a driver that dies and starts anew
-has nothing to remember; and a job that was killed in whatever way has given its GPUs back.
+between jobs, studies and users, and are free again however the job ends.
 """
 
 import errno
@@ -35,12 +34,12 @@ class GpuShare:
 
     @property
     def max_jobs(self) -> int | None:
-        """Return how many jobs can train at once, None where GPUs set no limit."""
+        """How many jobs can train at once, None where GPUs set no limit."""
         return len(self.gpus) // self.per_job if self.per_job else None
 
     @property
     def shortage(self) -> str | None:
-        """Return why not even one job can train, and the remedy; None where one can."""
+        """Why not even one job can train, and the remedy; None where one can."""
         if self.max_jobs != 0:
             return None
         wanted = f"each job is to have {counted(self.per_job)}"
@@ -77,9 +76,9 @@ def counted(number: int) -> str:
 def find_gpus() -> tuple[Gpu, ...]:
     """Return the GPUs that this process may use: those that CUDA_VISIBLE_DEVICES names, or all.
 
-    Torch is not asked, whose import takes seconds. UUIDs belong to indices in the order of the bus.
-    CUDA counts otherwise on a machine with GPUs of different types, unless CUDA_DEVICE_ORDER is
-    PCI_BUS_ID. That matters there alone where studies name the same GPU differently.
+    Indices are those of the bus; CUDA counts otherwise where GPUs are of different types, which
+    matters only where studies name the same GPU differently. Torch is not asked: its import takes
+    seconds.
     """
     uuids = _uuids()
     named = os.environ.get(VISIBLE)
@@ -93,10 +92,7 @@ def find_gpus() -> tuple[Gpu, ...]:
 
 
 def hold_gpus(gpus: Sequence[Gpu], count: int, flag: StopFlag) -> tuple[Gpu, ...] | None:
-    """Wait until so many GPUs are free and hold them until this process ends.
-
-    Returns None if ``flag`` is set meanwhile.
-    """
+    """Wait for free GPUs and hold them until this process ends; None once ``flag`` is set."""
     while not flag.is_set:
         held = _try_to_hold(gpus, count)
         if held is not None:
@@ -124,8 +120,7 @@ def _try_to_hold(gpus: Sequence[Gpu], count: int) -> tuple[Gpu, ...] | None:
 def _locked(gpu: Gpu) -> socket.socket | None:
     """Return the lock of a GPU, None if another process has it.
 
-    It is an address of Linux's abstract name space. Unlike a locked file it needs no folder that
-    all users may write, on no network, and that is never tidied up while a job trains for weeks.
+    It is an address of Linux's abstract name space, which needs no folder that all users may write.
     """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
@@ -153,7 +148,7 @@ def _visible(named: str, uuids: Sequence[str] | None) -> Iterator[Gpu]:
 def _key(name: str, uuids: Sequence[str] | None) -> str | None:
     """Return what keeps a GPU apart from all others, None if no GPU of the machine is meant.
 
-    ``uuids`` is None where it is not known which there are; then the name is believed.
+    If ``uuids`` are not known, the name is believed.
     """
     if name.startswith("MIG-"):  # a part of a GPU; nvidia-smi's list of GPUs has it not
         return name

@@ -1,8 +1,7 @@
 """The trials of a job, the queue of those to come, and the rows of its trainer as slots for them.
 
-No trial that a job is given is lost: while there is no free row, or while trials of another shape
-train, it waits, and begins at the latest when all before it have ended. If it still waits when the
-job ends, it has given no heartbeat, and the driver gives it to another job.
+A trial without a free row, or of another shape than those that train, waits until all before it
+have ended. If the job ends first, the driver gives the trial to another job.
 """
 
 import time
@@ -117,10 +116,7 @@ def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
 
 
 class TrialQueue:
-    """The trials that were given to a job and have not begun, in the order of their coming.
-
-    A job that is no pilot gets only the first.
-    """
+    """The trials of a job that have not begun; only a pilot is given more than the first."""
 
     def __init__(self, job: JobDir, plan: JobPlan) -> None:
         self._job = job
@@ -186,7 +182,7 @@ class TrialQueue:
 def steps_until_together(seated: int, first: int, interval: int) -> int:
     """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    It is then measured at the same steps as one that trains, at its step ``seated`` now.
+    It is then measured together with one that is at its step ``seated`` now.
     """
     return (first - seated) % interval
 
@@ -200,9 +196,8 @@ def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int |
 def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[int | None]:
     """Return from which of its saved steps each trial goes on, None if it has none.
 
-    Trials that always trained ``in_step`` go on from the newest step that they have in common, if
-    there is one: a population that a kill caught between two members' checkpoints thus repeats what
-    an uninterrupted one did. Any other trial goes on from its own newest step.
+    Those that always trained ``in_step`` go on from the newest step that they have in common, if
+    any, and so repeat what they would have done without a kill. Others go on from their own newest.
     """
     common = set(saved[0]).intersection(*saved[1:]) if in_step and saved else set()
     return [max(common or steps, default=None) for steps in saved]
@@ -237,8 +232,8 @@ class Slots:
     def build(self, trainer: AnyTrainer | None, *, may_stay_empty: bool) -> None:
         """Seat the members, fresh, in a new trainer or in one whose members have all ended.
 
-        That one is taken over, with what it has compiled, if it has their shape and as many rows;
-        more where rows ``may_stay_empty``.
+        That one is taken over, with what it has compiled, if it has their shape and as many rows,
+        or more where rows ``may_stay_empty``.
         """
         configs = [member.config for member in self.members.values()]
         spare = -1

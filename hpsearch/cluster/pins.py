@@ -1,7 +1,7 @@
 """Checkpoints that other studies need, to begin or to compare with: a study must keep them.
 
-The study that needs them writes a file into the folder of the study that has them. The file counts
-as long as the folder of the study that wrote it exists.
+A study that needs some writes a file into the folder of their study. It counts while the folder of
+the study that wrote it exists.
 """
 
 import os
@@ -19,10 +19,7 @@ def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
 
 
 def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
-    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any.
-
-    Raises DiskError if a file cannot be written.
-    """
+    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any."""
     by_owner: dict[Path, list[Path]] = {}
     for path in founders:
         whole = path.resolve()
@@ -34,10 +31,7 @@ def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
 
 
 def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
-    """Return the checkpoints that others need, by the name of the study that does.
-
-    Raises CorruptError if a file that says so is damaged: what it keeps is not known then.
-    """
+    """Return the checkpoints that others need, by study; CorruptError if a file is damaged."""
     checkpoints: dict[str, frozenset[Path]] = {}
     for file in owner.pins:
         pins = file.read()

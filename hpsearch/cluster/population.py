@@ -1,8 +1,7 @@
 """The training of several trials as one population: what happens between two steps.
 
-It speaks with the driver through files alone. Killed at any moment, it leaves whole checkpoints
-from which the next attempt goes on. A trial that comes later takes a free row, and begins where it
-is measured together with the others from then on, at once where none trains.
+Killed at any moment, it leaves whole checkpoints from which the next attempt goes on. A later trial
+takes a free row, and begins where it is measured together with the others from then on.
 """
 
 import os
@@ -62,9 +61,8 @@ class Population:
     ) -> None:
         """Train ``members`` in `run`, until ``flag`` asks to stop.
 
-        ``place`` is where the job's observations go, ``watcher`` is told after every few steps how
-        far it is. From a ``queue`` others take the rows of those that end; without one, or when it
-        is over, the trainer shrinks.
+        ``watcher`` is told after every few steps how far it is. From a ``queue`` others take the
+        rows of those that end; without one, or when it is over, the trainer shrinks.
         """
         self._flag = flag
         self._place = place
@@ -86,8 +84,8 @@ class Population:
     def run(self, trainer: AnyTrainer | None = None) -> AnyTrainer:
         """Train until every member has ended or the job is asked to stop; return the trainer.
 
-        A ``trainer`` whose members have all ended is taken over where it fits, with what it has
-        compiled. Whatever this raises is told as the end of each attempt that has not ended.
+        A ``trainer`` whose members have all ended is taken over where it fits. Whatever this raises
+        is also told as the end of each attempt that has not ended.
         """
         try:
             self._slots.build(trainer, may_stay_empty=self._queue is not None)

@@ -218,10 +218,7 @@ class Exchanges:
         )
 
     def with_takeover(self, takeover: Exploit) -> "Exchanges":
-        """Return these and one more, or another of its step.
-
-        An attempt that was replaced and does not know it may repeat what its successor wrote.
-        """
+        """Return these and one more; a replaced attempt may repeat its successor's of that step."""
         by_step = {other.step: other for other in (*self.takeovers, takeover)}
         return replace(self, takeovers=tuple(by_step[step] for step in sorted(by_step)))
 

@@ -1,7 +1,7 @@
 """Where the trials of a job begin, or go on from; how a trial that has parents is made.
 
-A child is a function of its lineage, its configuration and its parents' checkpoints: an attempt
-that is killed while it makes one is repeated by the next, with the same result.
+A child follows from its lineage, its configuration and its parents' checkpoints: an attempt that is
+killed while it makes one is repeated by the next, with the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,7 @@ from hpsearch.trainers.trainer import AnyTrainer
 
 
 def start_step(member: Member) -> int:
-    """Return the step at which a member begins: its first parent's, 0 for one without parents.
-
-    Also 0 where the parent cannot be read, of which `init_from_parents` will tell.
-    """
+    """Return the step of a member's first parent, 0 without one or where it cannot be read."""
     with suppress(CorruptError, OSError):
         return checkpoint.saved_step(member.parents[0]) if member.parents else 0
     return 0
@@ -46,9 +43,9 @@ def start_step(member: Member) -> int:
 def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
     """Make a member that has parents, and save it; return the step at which it begins.
 
-    It is its first parent but for what the operator makes, with rates, seed and randomness of its
-    own. Raises ConflictError if the parents do not fit the operator, the member's shape, or each
-    other, CorruptError if a parent's checkpoint is missing or damaged.
+    It is its first parent but for what the operator makes, with its own rates, seed and randomness.
+    Raises ConflictError if the parents do not fit, CorruptError if a checkpoint is missing or
+    damaged.
     """
     operator = member.lineage.operator
     assert not isinstance(operator, Fresh), "a fresh trial is not born"
@@ -81,8 +78,8 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: SameShape) -
 def _grow(trainer: AnyTrainer, row: int, member: Member, operator: Grow) -> Birth:
     """Make a child of which one role is larger; it is not tried, as it plays what its parent plays.
 
-    What the other role trains against are snapshots of the larger networks from now on: those that
-    were taken before would not fit beside them.
+    The other role trains against snapshots of the larger networks from now on: older ones would not
+    fit.
     """
     (path,) = member.parents
     role = inherit_around(trainer, path, row)
@@ -166,10 +163,9 @@ def go_on(
     """Let members, by row, begin or go on from their newest checkpoint.
 
     With ``in_step`` they always trained together, as `steps_to_resume` explains. Return the steps
-    of their newest checkpoints by trial (a child has one when it is born), and by row the errors
-    of those that could not begin: a ConflictError where a checkpoint is of another configuration,
-    a parent's of another shape, or one must be there and is not; a CorruptError where one was
-    damaged after it had been found whole, or a parent's is damaged or missing.
+    of their newest checkpoints by trial, and by row the errors of those that could not begin: a
+    ConflictError where a checkpoint does not fit, or must be there and is not; a CorruptError where
+    one is damaged or missing.
     """
     saved: dict[int, int] = {}
     errors: dict[int, HpsearchError] = {}
@@ -216,17 +212,13 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
 
 
 def _forget_island_after(member: Member, step: int) -> None:
-    """Forget what an island member became later: beside others it may become another."""
     forget_after(member.trial.checkpoints, step)
     # At the very step of a checkpoint places change again, as they did before.
     member.trial.exchanges.write(member.trial.read_exchanges().before(step))
 
 
 def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:
-    """Let a member of an island learn as it did at a checkpoint, if it had become another's copy.
-
-    What else differs from its configuration, loading the checkpoint will tell.
-    """
+    """Let a member of an island learn as at a checkpoint, if it had become another's copy."""
     if member.island is None:
         return
     saved = checkpoint.saved_config(path)
@@ -260,10 +252,7 @@ def _found_steps(member: Member) -> list[int]:
 
 
 def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
-    """Begin at step 0, warm-started where the member says so; a child is born instead.
-
-    Return the step of its first checkpoint, if it has one.
-    """
+    """Begin at step 0, warm-started or born; return the step of the first checkpoint, if any."""
     rules = member.config.checkpoint
     if rules.resume == "must":
         raise ConflictError(

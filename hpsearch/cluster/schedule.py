@@ -123,8 +123,8 @@ class EvaluationSchedule:
     def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
         """Measure the members whose evaluation is due, and add that to their learning curves.
 
-        Return the metrics by trial, and the rows of the members that failed, since their weights
-        are no numbers any more.
+        Return the metrics by trial, and the rows whose weights are no numbers any more: they
+        failed.
         """
         slots, due = self._slots, self._due()
         if not due:

@@ -1,7 +1,6 @@
 """`hpsearch train`: one trainer in a folder that looks like a trial's, without a study.
 
-One process trains it at a time, holding a lock on a file in the folder; the system lets go of the
-lock however the process ends.
+One process trains it at a time: it holds a lock, which ends with the process.
 """
 
 import fcntl
@@ -56,8 +55,8 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
 def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResult:
     """Train a run until its end or until ``flag`` is set; return how it ended.
 
-    An error of the training itself is an end too, and told in full in a file of the folder.
-    Raises HpsearchError if it cannot begin, or go on from what the folder holds.
+    An error of the training itself is an end too, and told in full in a file of the folder. Raises
+    HpsearchError if it cannot begin.
     """
     trial, name = member.trial, member.name
     place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)

@@ -48,10 +48,9 @@ class SlurmExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Submit as ``profile`` says; a job waits ``pilot_seconds`` for more trials.
+        """Submit as ``profile`` says, without the environment variables ``withheld``.
 
-        Jobs do not get the environment variables ``withheld``. Raises SchedulerUnavailableError if
-        this machine has no SLURM that answers.
+        Raises SchedulerUnavailableError if this machine has no SLURM that answers.
         """
         self._profile = profile
         self._study = study
@@ -105,11 +104,7 @@ class SlurmExecutor:
     # Looking.
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
-        """Ask squeue once; ask sacct too of jobs that have left the queue.
-
-        Jobs of this study's that were not asked about are strays, such as an array that appeared
-        after it had been given up.
-        """
+        """Ask squeue once, and sacct of jobs that left it; those not asked about are strays."""
         if not jobs:
             return {}
         listed, wanted = self._queue.jobs(), {job.name for job, _ in jobs}
@@ -128,8 +123,8 @@ class SlurmExecutor:
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """Let running jobs save and leave; those that wait are taken out of the queue.
 
-        The signal goes to the job's first step: to a whole job of an array of which others still
-        wait, scancel tries to deliver it for a minute, and fails.
+        The signal goes to the job's first step: scancel fails for a whole job while others of its
+        array wait.
         """
         ids = {shared_part(i) for _, i in jobs}
         self._calls.run_for(["scancel"], ids & self._waiting)
@@ -138,7 +133,6 @@ class SlurmExecutor:
             self._calls.run_for(["scancel", "--signal=TERM"], steps)
 
     def cancel_strays(self) -> None:
-        """Cancel the jobs of this study's that the last look found and the driver does not know."""
         self._calls.run_for(["scancel"], self._strays)
         self._strays = set()
 

@@ -1,8 +1,8 @@
 """Calls of SLURM's programs, few enough for the site, and what they answer.
 
-sbatch through submitit takes its turn here too, and has no deadline but its own. A job is found by
-its name, whatever became of the answer to its submission: an array is named after the study's
-folder, its first job and its tasks a job, and holds jobs numbered one after another.
+sbatch through submitit takes its turn here too. A job is found by its name, whatever became of the
+answer to its submission: an array is named after the study's folder, its first job and its tasks a
+job, and holds jobs numbered one after another.
 """
 
 import re
@@ -149,10 +149,9 @@ _FAILURES = {
 
 
 def meaning(state: str) -> tuple[Phase, str | None]:
-    """Return the phase of a job and why it ended, where its state says so.
+    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``.
 
-    ``state`` is as squeue and sacct print it, such as ``CANCELLED by 1000``. One that we don't know
-    is taken for a running job's: to wait longer than needed loses nothing.
+    One that we don't know is taken for running: to wait longer than needed loses nothing.
     """
     word = state.split()[0].rstrip("+") if state.split() else ""
     if word in _WAITING:
@@ -210,10 +209,9 @@ class SlurmQueue:
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended.
+        """Return how jobs that left the queue ended, as far as accounts tell.
 
-        Accounts come late, or not while their daemon is restarted: until then, but not for ever, a
-        job counts as running. Where a site keeps none, nothing is said of it.
+        They may come late: until then, but not for ever, a job counts as running.
         """
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
         now = time.monotonic()

@@ -1,7 +1,6 @@
 """A SLURM profile: what one site's cluster wants of a job, as YAML beside the studies.
 
-Every key must be present, so a profile says all that will be asked of the scheduler. Names reach a
-shell and are held to strict patterns; ``setup`` is shell, and the user's own.
+Every key must be present. Names reach a shell and are held to strict patterns; ``setup`` is shell.
 """
 
 import re
@@ -104,8 +103,8 @@ def load_profile(path: Path) -> SlurmProfile:
 def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
     """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials.
 
-    A job is one attempt with one token, so SLURM must not run it again by itself: no requeue. Its
-    tasks share one node, so their GPUs are the node's: ``gres`` can name their type.
+    SLURM must not run a job again by itself: it is one attempt with one token. Tasks share one
+    node.
     """
     names = {
         "partition": profile.partition,

@@ -98,10 +98,7 @@ class StudyDir(Folder):
         return self.root / place
 
     def heartbeat(self, trial: int, attempt: int) -> records.Heartbeat | None:
-        """Return the last heartbeat of an attempt whose job is not known, None if there is none.
-
-        It reads the files of all jobs, the newest first, until one names the attempt.
-        """
+        """Return an attempt's last heartbeat; reads the files of all jobs, the newest first."""
         for folder in sorted(self.jobs.glob("*"), reverse=True):
             last = JobDir(folder).heartbeat.try_read()
             beat = None if last is None else last.of(trial, attempt)
@@ -253,18 +250,12 @@ class AttemptDir(Folder):
         self._result.write(_legible(result))
 
     def read_result(self) -> records.AttemptResult | None:
-        """Return how the attempt ended, None if it has not said so; raises as `read_record`.
-
-        Whatever wrote it, its words are printable, and cut where they are too long.
-        """
+        """Return how the attempt ended, None if it has not said so; raises as `read_record`."""
         result = self._result.read()
         return None if result is None else _legible(result)
 
     def flush(self) -> None:
-        """Make this survive a loss of power before others point to it, or raise DiskError.
-
-        A job may have died after it gave its result a name, but before it could flush that.
-        """
+        """Make this survive a loss of power, in place of a job that died; or raise DiskError."""
         try:
             for folder in (self.root, self.root.parent):
                 flush(folder)
@@ -275,7 +266,7 @@ class AttemptDir(Folder):
 
 
 def _legible(result: records.AttemptResult) -> records.AttemptResult:
-    """Return a result with words that any terminal shows, of a length that people read."""
+    """Return a result with words that any terminal shows, cut where they are too long."""
     kind = None if result.kind is None else printable(result.kind)[:MAX_KIND]
     return replace(result, kind=kind, message=printable(result.message)[:MAX_MESSAGE])
 
@@ -304,10 +295,7 @@ class MatchDir(Folder):
         write_bytes(self._games, file.getvalue())
 
     def read_games(self) -> MatchGames | None:
-        """Return how the games went, None if they have not been played.
-
-        Raises CorruptError if the file is damaged, DiskError if it cannot be read.
-        """
+        """Return how the games went, None if they have not been played; raises as `read_record`."""
         import numpy as np
 
         try:

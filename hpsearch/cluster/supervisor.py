@@ -44,10 +44,7 @@ exec {command}
 
 
 def start_process(folder: StudyDir, runs: Path) -> str:
-    """Start driver and supervisor as processes of this machine, in a session of their own.
-
-    What they print goes to `StudyDir.output`. Return what was started, such as ``process 1234``.
-    """
+    """Start driver and supervisor in a session of their own; return such as ``process 1234``."""
     folder.root.mkdir(parents=True, exist_ok=True)
     with folder.output.open("ab") as output:
         process = subprocess.Popen(
@@ -110,7 +107,7 @@ def _command(module: str, folder: StudyDir, runs: Path) -> Sequence[str]:
 
 
 def note_retry(folder: StudyDir, reason: str) -> None:
-    """Note that the driver could not get on just now; where that is not possible, go without.
+    """Note that the driver could not get on just now, where that is possible.
 
     A folder that was removed, or whose file system is away, is not made again.
     """
@@ -150,10 +147,7 @@ class Supervisor:
         self._driver: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
-        """Drive until the end is final, or a signal asks to stop; return the exit code.
-
-        The signal of the walltime has SLURM start this job once more.
-        """
+        """Drive until the end is final, or a signal asks to stop; return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, WALLTIME_SIGNAL):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGALRM, self._kill)

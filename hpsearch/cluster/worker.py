@@ -32,10 +32,9 @@ GLANCE_SECONDS = 0.5  # between two looks for more trials
 def run_job(job: JobDir, flag: StopFlag) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
-    A job may be for a match instead, or to try a device. A pilot then waits for more trials of the
-    same shape, or a match, so that what a process pays once (imports, the device, compilation) is
-    paid once for all of them. Every attempt's result is written before this returns, but those of
-    trials that were given and have not begun; what it raises is for the job's log.
+    A job may be for a match instead, or to try a device. A pilot then waits for more trials or a
+    match: what a process pays once (imports, the device, compilation) is paid once for all of them.
+    Every result is written before this returns; what it raises is for the job's log.
     """
     plan = job.plan.required()
     if plan.probes is not None:
@@ -75,11 +74,10 @@ def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
 
 
 def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
-    """Play a match of a study and write its games, unless they lie there already.
+    """Play a match and write its games, unless they are there or ``flag`` is set meanwhile.
 
-    Nothing is written if ``flag`` is set before the last set of starts is begun. Raises
-    CorruptError if the plan or a checkpoint is missing or damaged, ConflictError if the players
-    know different games or lack a role.
+    Raises CorruptError if the plan or a checkpoint is missing or damaged, ConflictError if the
+    players know different games or lack a role.
     """
     match = study.match(number)
     plan = match.plan.required()

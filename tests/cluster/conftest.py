@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from working import work
 
 from hpsearch import yaml_file
 from hpsearch.cluster import population, worker
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.worker import work
 
 
 @pytest.fixture(scope="session")

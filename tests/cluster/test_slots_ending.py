@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 from slot_stories import LONG, NEW, SHORT, assert_same_training, at_step, curve, ended, terminate
+from working import work
 
 from hpsearch.cluster.records import Control
-from hpsearch.cluster.worker import work
 
 
 def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch) -> None:
