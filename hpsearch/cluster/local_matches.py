@@ -17,7 +17,7 @@ from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
 from hpsearch.population.fitness import MatchStanding, Places, score
-from hpsearch.population.options import Keep, Perturb, scripted_players
+from hpsearch.population.options import Perturb, scripted_players
 from hpsearch.population.perturb import explore
 from hpsearch.population.selection import by_truncation
 from hpsearch.population.statistics import Ints
@@ -140,7 +140,9 @@ class LocalMatches:
             step = self._slots.steps[row]
             plain = to_plain(configs[source_row])
             before = {path: value_at(plain, path) for path in island.parameters}
-            params = _explored(before, island, rng)
+            params = dict(before)
+            if isinstance(island.explore, Perturb):
+                params = explore(before, island.parameters, _is_free, island.explore, rng)
             config = apply(to_plain(member.config), params)
             take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
             exploit = Exploit(
@@ -168,13 +170,5 @@ class LocalMatches:
         return sha256
 
 
-def _explored(
-    values: Mapping[str, Any], island: Island, rng: np.random.Generator
-) -> dict[str, Any]:
-    match island.explore:
-        case Keep():
-            return dict(values)
-        case Perturb():
-            return explore(
-                values, island.parameters, lambda name, values: True, island.explore, rng
-            )
+def _is_free(name: str, values: Mapping[str, Any]) -> bool:
+    return True

@@ -105,8 +105,7 @@ def _try_to_hold(gpus: Sequence[Gpu], count: int) -> tuple[Gpu, ...] | None:
     """Return GPUs that are held from now on, None and none of them held if there are too few."""
     locks: dict[Gpu, socket.socket] = {}
     for gpu in gpus:
-        lock = _locked(gpu) if len(locks) < count else None
-        if lock is not None:
+        if len(locks) < count and (lock := _locked(gpu)) is not None:
             locks[gpu] = lock
     if len(locks) < count:
         for lock in locks.values():

@@ -100,7 +100,13 @@ class Population:
 
     def _run(self) -> None:
         slots = self._slots
-        self._announce_children()
+        children = [
+            MemberHeartbeat.at(member.assignment, first_step(member), 0)
+            for member in slots.members.values()
+            if member.parents
+        ]
+        if children:  # to make them may take minutes
+            self._heartbeats.announce(children)
         saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
         for row, error in errors.items():
@@ -120,16 +126,6 @@ class Population:
         finally:
             self._monitor.close()
 
-    def _announce_children(self) -> None:
-        """Give a heartbeat before children are made, which may take minutes."""
-        children = [
-            MemberHeartbeat.at(member.assignment, first_step(member), 0)
-            for member in self._slots.members.values()
-            if member.parents
-        ]
-        if children:
-            self._heartbeats.announce(children)
-
     def _train_all(self) -> None:
         self._finish()  # a kill may have come between the last checkpoint and the result
         self._admit()
@@ -138,11 +134,12 @@ class Population:
             self._breed()
             self._train()
             self._obey()  # before anything is written: the trial may be another attempt's by now
-            if self._is_anything_due():
+            slots = self._slots
+            is_saving = any(map(self._checkpoints.is_due, slots.steps.values()))
+            if is_saving or self._evaluations.is_due:
                 self._beat(is_busy=True)
             metrics, broken = self._evaluations.evaluate(self._monitor.sections)
             self._drop(broken)
-            slots = self._slots
             with self._monitor.sections("checkpoint"):
                 self._checkpoints.save_due(slots, metrics)
             self._monitor.beat()
@@ -198,11 +195,6 @@ class Population:
             self._evaluations.steps_until_due(step),
             self._checkpoints.steps_until_due(step),
             member.config.steps - step,
-        )
-
-    def _is_anything_due(self) -> bool:
-        return self._evaluations.is_due or any(
-            map(self._checkpoints.is_due, self._slots.steps.values())
         )
 
     def _finish(self) -> None:

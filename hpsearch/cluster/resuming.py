@@ -13,16 +13,7 @@ from hpsearch.cluster.member import Member, steps_to_resume
 from hpsearch.cluster.records import Birth, Fresh, Start
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
-from hpsearch.population.operators.options import (
-    Clone,
-    Grow,
-    HostAndAgent,
-    MixingWeights,
-    OperatorOptions,
-    SameShape,
-    TwoParents,
-)
-from hpsearch.population.options import Adoption
+from hpsearch.population.operators import options
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import forget_after, forget_best
@@ -51,7 +42,7 @@ def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
     assert not isinstance(operator, Fresh), "a fresh trial is not born"
     _check_operator(operator, member)
     names = [checkpoint.identity(path) for path in member.parents]
-    if isinstance(operator, Grow):
+    if isinstance(operator, options.Grow):
         birth = _grow(trainer, row, member, operator)
     else:
         birth = _breed(trainer, row, member, operator)
@@ -61,21 +52,26 @@ def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
     return int(trainer.step[row])
 
 
-def _breed(trainer: AnyTrainer, row: int, member: Member, operator: SameShape) -> Birth:
+def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.SameShape) -> Birth:
     """Make a child of its first parent's shape; a copy of it where that is the stronger one."""
     trying = member.lineage.trying
     inherit(trainer, member.parents[0], row)
     parents = [_players(trainer, path) for path in member.parents]
-    _check_alike(operator, parents, member)
+    if isinstance(operator, options.MixingWeights):
+        _check_alike(parents, member)
     nets = offspring(operator, parents, member.lineage.seed)
-    chance = None if trying is None else _chance_of_copy(member, trying, parents[0], nets)
-    adopted = trying is None or chance is None or chance <= trying.confidence
+    chance, adopted = None, True
+    if trying is not None and not isinstance(operator, options.Clone):
+        child = {role: replace(parents[0][role], net=net) for role, net in nets.items()}
+        seed = member.lineage.seed
+        chance = chance_stronger(parents[0], child, num_games=trying.num_games, seed=seed)
+        adopted = chance <= trying.confidence  # else the copy of the first parent stays
     if adopted:
         _become(trainer, row, member, nets)
     return Birth(operator.name, adopted, chance)
 
 
-def _grow(trainer: AnyTrainer, row: int, member: Member, operator: Grow) -> Birth:
+def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow) -> Birth:
     """Make a child of which one role is larger; it is not tried, as it plays what its parent plays.
 
     The other role trains against snapshots of the larger networks from now on: older ones would not
@@ -95,14 +91,14 @@ def _grow(trainer: AnyTrainer, row: int, member: Member, operator: Grow) -> Birt
     return Birth(operator.name, adopted=True, chance=None)
 
 
-def _check_operator(operator: OperatorOptions, member: Member) -> None:
-    needed, given = 2 if isinstance(operator, TwoParents) else 1, len(member.parents)
+def _check_operator(operator: options.OperatorOptions, member: Member) -> None:
+    needed, given = 2 if isinstance(operator, options.TwoParents) else 1, len(member.parents)
     if given != needed:
         raise ConflictError(
             f"{operator.name} makes a child of {needed} parents, but the lineage of {member.name} "
             f"names {given}"
         )
-    if isinstance(operator, HostAndAgent) and len(member.config.learning()) < 2:
+    if isinstance(operator, options.HostAndAgent) and len(member.config.learning()) < 2:
         raise ConflictError(
             f"{operator.name} takes the host of one parent and the agent of another, but of "
             f"{member.name} only the {', '.join(member.config.learning())} learns"
@@ -116,38 +112,25 @@ def _players(trainer: AnyTrainer, path: Path) -> ByRole:
     }
 
 
-def _check_alike(operator: OperatorOptions, parents: Sequence[ByRole], member: Member) -> None:
-    if not isinstance(operator, MixingWeights):
-        return
+def _check_alike(parents: Sequence[ByRole], member: Member) -> None:
     first, second = parents
     differing = [role for role in first if first[role].net.structure != second[role].net.structure]
     if differing:
         raise ConflictError(
-            f"{operator.name} mixes networks of one structure, but those of the "
+            f"{member.lineage.operator.name} mixes networks of one structure, but those of the "
             f"{' and the '.join(differing)} in {member.parents[0]} and {member.parents[1]} differ"
         )
-
-
-def _chance_of_copy(
-    member: Member, trying: Adoption, parent: ByRole, nets: Mapping[str, Network]
-) -> float | None:
-    """Return the chance that a copy of the first parent is stronger; not asked of such a copy."""
-    if isinstance(member.lineage.operator, Clone):
-        return None
-    child = {role: replace(parent[role], net=net) for role, net in nets.items()}
-    seed = member.lineage.seed
-    return chance_stronger(parent, child, num_games=trying.num_games, seed=seed)
 
 
 def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Network]) -> None:
     operator = member.lineage.operator
     match operator:
-        case Clone():
+        case options.Clone():
             return
-        case HostAndAgent():
+        case options.HostAndAgent():
             inherit_role(trainer, member.parents[1], "agent", row)
         case _:
-            is_mixed = isinstance(operator, TwoParents)
+            is_mixed = isinstance(operator, options.TwoParents)
             for learner in trainer.learners:
                 learner.begin_with(nets[learner.name], row)
                 # The moments of gradients belong to the weights at which they were taken. Noise is
@@ -202,19 +185,19 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
         path = checkpoint.path_of(member.trial.checkpoints, step)
         _learn_as_saved(trainer, row, member, path)
         trainer.load(path, row)
-    _tidy(member)
+    folder = member.trial.checkpoints
+    checkpoint.remove_leftovers(folder)  # what killed attempts left half-written
+    for damaged in checkpoint.damaged_steps(folder):
+        where = checkpoint.path_of(folder, damaged)
+        print(f"the checkpoint {where} is damaged and left out", flush=True)
     member.trial.forget_metrics_after(first or 0)
-    if member.island is not None:
-        _forget_island_after(member, first or 0)
+    if member.island is not None:  # beside others it may become another
+        forget_after(folder, first or 0)
+        # At the very step of a checkpoint places change again, as they did before.
+        member.trial.exchanges.write(member.trial.read_exchanges().before(first or 0))
     member.attempt.start.write(Start(first or 0))
     print(f"{member.name} {_where(member, step, first)}", flush=True)
     return first
-
-
-def _forget_island_after(member: Member, step: int) -> None:
-    forget_after(member.trial.checkpoints, step)
-    # At the very step of a checkpoint places change again, as they did before.
-    member.trial.exchanges.write(member.trial.read_exchanges().before(step))
 
 
 def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:
@@ -264,15 +247,6 @@ def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
     if rules.warm_start is not None:
         trainer.warm_start(Path(rules.warm_start), row)
     return None
-
-
-def _tidy(member: Member) -> None:
-    """Remove what killed attempts left half-written, and tell of what is damaged."""
-    folder = member.trial.checkpoints
-    checkpoint.remove_leftovers(folder)
-    for damaged in checkpoint.damaged_steps(folder):
-        where = checkpoint.path_of(folder, damaged)
-        print(f"the checkpoint {where} is damaged and left out", flush=True)
 
 
 def _where(member: Member, step: int | None, first: int | None) -> str:

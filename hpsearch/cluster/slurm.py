@@ -12,6 +12,7 @@ from pathlib import Path
 import submitit
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
+from hpsearch.cluster import slurm_calls
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import (
     JobStatus,
@@ -20,13 +21,6 @@ from hpsearch.cluster.executor import (
     without_variables,
 )
 from hpsearch.cluster.job_entry import train_as_task
-from hpsearch.cluster.slurm_calls import (
-    SchedulerCalls,
-    SlurmQueue,
-    job_id,
-    read_config,
-    refusal,
-)
 from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import SchedulerUnavailableError, unwritten
@@ -54,8 +48,8 @@ class SlurmExecutor:
         """
         self._profile = profile
         self._study = study
-        self._calls = SchedulerCalls(profile.max_calls_per_minute)
-        self._queue = SlurmQueue(self._calls, study)
+        self._calls = slurm_calls.SchedulerCalls(profile.max_calls_per_minute)
+        self._queue = slurm_calls.SlurmQueue(self._calls, study)
         self._waiting: set[str] = set()  # SLURM jobs that waited at the last look
         self._strays: set[str] = set()
         """SLURM jobs of this study's that the driver did not know at the last look"""
@@ -81,13 +75,14 @@ class SlurmExecutor:
             with without_variables(self._withheld):
                 submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
-            raise refusal(str(error)) from error
+            raise slurm_calls.refusal(str(error)) from error
         except FailedSubmissionError as error:  # sbatch said something, but no id
             raise SchedulerSilentError(str(error)) from error
         except OSError as error:
             raise unwritten(f"the job {jobs[0].root}", error) from error
         ids = [str(job.job_id) for job in submitted]
-        return {job.name: job_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
+        task_id = slurm_calls.task_id
+        return {job.name: task_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
 
     def _submitter(self, jobs: Sequence[JobDir]) -> submitit.SlurmExecutor:
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
@@ -148,10 +143,10 @@ class SlurmExecutor:
         return job.study.job(f"{first:05d}").root / f"{slurm_id}_{task or 0}_log.out"
 
 
-def _max_array_size(calls: SchedulerCalls) -> int:
+def _max_array_size(calls: slurm_calls.SchedulerCalls) -> int:
     """Return how many jobs an array may hold: indices run from 0 to MaxArraySize - 1."""
     try:
-        config = read_config(calls)
+        config = slurm_calls.read_config(calls)
     except SchedulerSilentError as error:
         raise SchedulerUnavailableError(
             f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "

@@ -201,7 +201,7 @@ class SlurmQueue:
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
             statuses = {
                 f"{first + before + task:05d}": JobStatus(
-                    job_id(slurm_id, task), phase, failure, ended_at
+                    task_id(slurm_id, task), phase, failure, ended_at
                 )
                 for task in range(min(tasks, count - before))
             }
@@ -238,7 +238,7 @@ class SlurmQueue:
         return {slurm_id: (state, _seconds(end)) for slurm_id, state, end in rows}
 
 
-def job_id(slurm_id: str, task: int) -> str:
+def task_id(slurm_id: str, task: int) -> str:
     return f"{slurm_id}:{task}" if task else slurm_id
 
 

@@ -106,14 +106,12 @@ def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
     SLURM must not run a job again by itself: it is one attempt with one token. Tasks share one
     node.
     """
-    names = {
+    parameters = {
         "partition": profile.partition,
         "account": profile.account,
         "qos": profile.qos,
         "constraint": profile.constraint,
         "gres": _gres(profile),
-    }
-    return {key: name for key, name in names.items() if name is not None} | {
         "nodes": 1,
         "ntasks_per_node": profile.tasks_per_job,
         "cpus_per_task": profile.cpus_per_task,
@@ -127,6 +125,7 @@ def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
         "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
         "additional_parameters": {"no-requeue": True},
     }
+    return {key: value for key, value in parameters.items() if value is not None}
 
 
 _OPTIONS = (
