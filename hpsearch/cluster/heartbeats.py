@@ -59,13 +59,6 @@ class Heartbeats:
     def _write(self, *, is_busy: bool) -> None:
         self._next = time.monotonic() + self._seconds
         self._said_busy = is_busy
-        self._file.replace(
-            JobHeartbeat(
-                at=time.time(),
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                is_busy=is_busy,
-                steps_per_second=self._steps_per_second,
-                members=tuple(self._members.values()),
-            )
-        )
+        members, speed = tuple(self._members.values()), self._steps_per_second
+        host, pid = socket.gethostname(), os.getpid()
+        self._file.replace(JobHeartbeat(time.time(), host, pid, is_busy, speed, members))

@@ -161,7 +161,6 @@ class LocalMatches:
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
     def _donate(self, row: int) -> str:
-        """Save a member whose copy takes a place; return the checkpoint's sha256."""
         member, step = self._slots.members[row], self._slots.steps[row]
         self._checkpoints.save(self._slots, row, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))

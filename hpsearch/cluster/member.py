@@ -138,7 +138,6 @@ class TrialQueue:
         return [member for member in self._waiting if shape_key(member.config) == shape]
 
     def look(self) -> None:
-        """Read what the job has been given since the last look."""
         while not self._is_closed:
             try:
                 given = self._job.read_next(self._number)
@@ -236,17 +235,14 @@ class Slots:
         or more where rows ``may_stay_empty``.
         """
         configs = [member.config for member in self.members.values()]
-        spare = -1
-        if trainer is not None and all(
-            shape_key(config) == shape_key(trainer.config) for config in configs
-        ):
+        if trainer is not None and shape_key(trainer.config) == shape_key(configs[0]):
             spare = trainer.num_members - len(configs)
-        if trainer is None or spare < 0 or (spare > 0 and not may_stay_empty):
-            self.trainer = build(configs)
-            return
-        for row, config in enumerate(configs):
-            trainer.begin(row, config)
-        self.trainer = trainer
+            if spare == 0 or (spare > 0 and may_stay_empty):
+                for row, config in enumerate(configs):
+                    trainer.begin(row, config)
+                self.trainer = trainer
+                return
+        self.trainer = build(configs)
 
     @property
     def free(self) -> list[int]:
@@ -267,7 +263,6 @@ class Slots:
         self.steps = {row: steps[row] for row in self.members}
 
     def seat(self, member: Member) -> int:
-        """Let a fresh member take a free row; return the row."""
         row = self.free[0]
         self.members[row], self.steps[row] = member, 0
         self.trainer.begin(row, member.config)

@@ -235,7 +235,6 @@ class Population:
         return has_seated
 
     def _steps_until_seat(self) -> int | None:
-        """Return after how many steps a waiting trial may begin, None if none may."""
         oldest = self._slots.oldest_step
         if self._queue is None or oldest is None or not self._slots.free:
             return None
@@ -277,7 +276,6 @@ class Population:
             os._exit(TrainingFailedError.exit_code)
 
     def _beat(self, *, is_busy: bool = False) -> None:
-        """Give a heartbeat if it is due, as it is before long work."""
         if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
             steps, saved = self._slots.steps, self._checkpoints.saved
             members = [

@@ -55,17 +55,15 @@ class RecordFile(Generic[T]):
 
     def try_read(self) -> T | None:
         """Return the record, None also if the file is damaged or cannot be read now."""
-        try:
+        with suppress(CorruptError, DiskError):
             return self.read()
-        except (CorruptError, DiskError):
-            return None
+        return None
 
     def age(self, now: float) -> float | None:
         """Return the seconds since the file was written, by its file system; None without it."""
-        try:
+        with suppress(OSError):
             return max(0.0, now - self.path.stat().st_mtime)
-        except OSError:
-            return None
+        return None
 
     def required(self) -> T:
         """As `read_record`, but a missing file is a CorruptError."""

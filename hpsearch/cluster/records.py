@@ -263,10 +263,6 @@ class MatchPlan:
         """Return that of its games: sets of starts, hosts, agents, games of each pair."""
         return len(self.splits), len(self.hosts), len(self.agents), self.num_games
 
-    @property
-    def num_pairs(self) -> int:
-        return len(self.splits) * len(self.hosts) * len(self.agents)
-
 
 @dataclass(frozen=True)
 class MatchSign:

@@ -160,7 +160,7 @@ def go_on(
             errors[row] = error
         else:
             if first is not None:
-                saved[member.assignment.trial] = first
+                saved[member.number] = first
     return saved, errors
 
 
@@ -226,7 +226,6 @@ def first_step(member: Member) -> int:
 
 
 def _found_steps(member: Member) -> list[int]:
-    """Return the steps of the checkpoints from which a member may go on, newest first."""
     folder = member.trial.checkpoints
     if member.config.checkpoint.resume == "never":
         forget_best(folder)

@@ -1,7 +1,7 @@
 """When the members of a population are saved and measured, and which checkpoints are kept."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
@@ -121,25 +121,18 @@ class EvaluationSchedule:
         return self._rules.interval - step % self._rules.interval
 
     def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
-        """Measure the members whose evaluation is due, and add that to their learning curves.
-
-        Return the metrics by trial, and the rows whose weights are no numbers any more: they
-        failed.
-        """
+        """Measure members for their learning curves; return metrics by trial and rows that failed."""
         slots, due = self._slots, self._due()
         if not due:
             return {}, []
         with sections("evaluation"):
-            evaluations = slots.trainer.evaluate(
+            measured = slots.trainer.evaluate(
                 num_games=self._rules.num_games, split=TRAINING_STARTS
             )
-        finite = slots.trainer.is_finite()
         for row, member in due.items():
-            member.report(slots.steps[row], evaluations[row])
-        broken = [row for row in due if not finite[row]]
-        for row in broken:
-            self._break(row)
-        return {member.number: evaluations[row].metrics for row, member in due.items()}, broken
+            member.report(slots.steps[row], measured[row])
+        metrics = {member.number: measured[row].metrics for row, member in due.items()}
+        return metrics, self._end_broken(due)
 
     def finish(self, sections: Sections) -> list[int]:
         """Measure and end the members that have made all their steps; return their rows."""
@@ -150,12 +143,10 @@ class EvaluationSchedule:
             metrics = slots.trainer.evaluate_rho(
                 num_games=self._rules.final_num_games, split=FINAL_STARTS
             )
-        finite = slots.trainer.is_finite()
+        broken = self._end_broken(done)
         for row in done:
-            if finite[row]:
+            if row not in broken:
                 slots.members[row].end("finished", slots.steps[row], metrics=metrics[row])
-            else:
-                self._break(row)
         return done
 
     def _due(self) -> dict[int, Member]:
@@ -166,6 +157,11 @@ class EvaluationSchedule:
         members, steps = self._slots.members, self._slots.steps
         return [row for row, member in members.items() if steps[row] >= member.config.steps]
 
-    def _break(self, row: int) -> None:
+    def _end_broken(self, rows: Iterable[int]) -> list[int]:
+        """End the members whose weights are no numbers any more; return their rows."""
+        slots, finite = self._slots, self._slots.trainer.is_finite()
         message = "the weights became infinite or NaN; lower the learning rate"
-        self._slots.members[row].end("failed", self._slots.steps[row], kind=NAN, message=message)
+        broken = [row for row in rows if not finite[row]]
+        for row in broken:
+            slots.members[row].end("failed", slots.steps[row], kind=NAN, message=message)
+        return broken

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from hpsearch.cluster.executor import (
@@ -243,7 +244,6 @@ def task_id(slurm_id: str, task: int) -> str:
 
 
 def _seconds(moment: str) -> float | None:
-    try:
+    with suppress(ValueError):
         return datetime.fromisoformat(moment).timestamp()
-    except ValueError:
-        return None
+    return None

@@ -214,7 +214,6 @@ class TrialDir(Folder):
         self._save_request.touch()
 
     def take_save_request(self) -> bool:
-        """Return whether a checkpoint was asked for, and forget it."""
         if not self._save_request.exists():
             return False
         self._save_request.unlink(missing_ok=True)
@@ -240,7 +239,6 @@ class AttemptDir(Folder):
     """of a job of an older version, until none runs that knew no `JobDir.heartbeat`"""
 
     def has_begun(self) -> bool:
-        """Return whether the attempt has begun; DiskError if that cannot be known now."""
         try:
             return self.start.read() is not None
         except CorruptError:
@@ -323,8 +321,8 @@ class MatchDir(Folder):
         plan, sign = self.plan.try_read(), self.sign.try_read()
         if plan is None:
             return None
-        is_known = sign is not None and sign.pairs <= plan.num_pairs
-        return sign.pairs if sign is not None and is_known else 0, plan.num_pairs
+        total = prod(plan.shape[:3])
+        return (0 if sign is None or sign.pairs > total else sign.pairs), total
 
     def last_sign(self) -> float:
         """Return when the job last gave a heartbeat by its machine's clock, 0 if not known."""

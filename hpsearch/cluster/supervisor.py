@@ -101,7 +101,6 @@ def requeue_own_job() -> bool:
 
 
 def _command(module: str, folder: StudyDir, runs: Path) -> Sequence[str]:
-    """Return the command line of a driver (`hpsearch.cli`) or of its supervisor."""
     drive = ["drive", folder.root.name, "--runs", str(runs.absolute())]
     return [sys.executable, "-m", module, *drive]
 
@@ -166,7 +165,10 @@ class Supervisor:
                 break
             pause = min(2 * pause, LONGEST_PAUSE)
         if self._flag.signal == WALLTIME_SIGNAL and code not in FINAL - {errors.INTERRUPTED}:
-            self._requeue_until_done()
+            self._flag = StopFlag()
+            # Until SLURM does it: if it does not answer now, it ends this job no sooner.
+            while not self._flag.is_set and not requeue_own_job():
+                self._flag.rest(FIRST_PAUSE)
         return code
 
     def _drive(self) -> int:
@@ -193,16 +195,9 @@ class Supervisor:
         is_there = _size(self._folder.spec) > 0
         return code in FINAL or (code in DOUBTFUL and (is_there or seconds > MISSING_SECONDS))
 
-    def _requeue_until_done(self) -> None:
-        """Ask until SLURM does it: if it does not answer now, it ends this job no sooner."""
-        self._flag = StopFlag()
-        while not self._flag.is_set and not requeue_own_job():
-            self._flag.rest(FIRST_PAUSE)
-
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._flag.set(number, frame)
-        if self._driver is not None:
-            self._stop_driver()
+        self._stop_driver()
 
     def _stop_driver(self) -> None:
         """Ask the driver to leave; one that hangs is killed, since any round may die."""
@@ -229,10 +224,9 @@ def _reason(code: int, output: Path, printed: int) -> str:
 
 
 def _size(path: Path) -> int:
-    try:
+    with suppress(OSError):
         return path.stat().st_size
-    except OSError:
-        return 0
+    return 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
-from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
+from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
 
 GLANCE_SECONDS = 0.5  # between two looks for more trials
@@ -60,7 +60,6 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
 
 
 def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
-    """Wait until there is something to do or nothing more will come, for some seconds at most."""
     deadline = time.monotonic() + seconds
     queue.look()
     while not (queue.waiting or queue.has_match or queue.is_over or flag.is_set):
@@ -117,7 +116,7 @@ def _play(
     split: str,
     device: torch.device,
     give_sign: Callable[[int], None],
-) -> CrossPlay:
+) -> MatchGames:
     """Return the games of a set of starts, with hosts and agents in the plan's order."""
     played = play_everybody(
         hosts,
@@ -130,14 +129,11 @@ def _play(
         device=device,
         tell=give_sign,
     )
-    host_names, agent_names = (
-        tuple(player.name for player in side) for side in (plan.hosts, plan.agents)
-    )
     cells = np.ix_(
-        [played.hosts.index(name) for name in host_names],
-        [played.agents.index(name) for name in agent_names],
+        [played.hosts.index(player.name) for player in plan.hosts],
+        [played.agents.index(player.name) for player in plan.agents],
     )
-    return CrossPlay(host_names, agent_names, played.moves[cells], played.finished[cells])
+    return MatchGames(played.moves[cells], played.finished[cells])
 
 
 def _answer(
@@ -226,7 +222,6 @@ def _game(hosts: Players, agents: Players) -> GameConfig:
 
 
 def _device_report(device: str) -> records.DeviceReport:
-    """Return what this process sees of devices, and whether ``device`` works."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
         fault = _fault(device)

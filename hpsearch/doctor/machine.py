@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import mkdtemp
@@ -22,7 +22,7 @@ from hpsearch.cluster.machine import VISIBLE, GpuShare, find_gpus
 from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.doctor.finding import Check, Finding, error, examine, ok, skipped, warning
+from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
 from hpsearch.files import flush, last_lines
 from hpsearch.study.spec import Study
 
@@ -143,7 +143,6 @@ def nearest(folder: Path) -> Path:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Give a new folder in ``parent``, and remove it afterwards with all that is in it."""
     folder = Path(mkdtemp(prefix=".hpsearch-doctor-", dir=parent))
     try:
         yield folder
@@ -154,31 +153,19 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 # What files of the folder must be able to.
 
 
-def check_probes(runs: Path) -> list[Finding]:
-    """Try it in a folder that is removed afterwards."""
-    probes = {
-        "renaming": _rename,
-        "locking": _lock,
-        "flushing": _fsync,
-        "clocks": check_clock,
-    }
+def check_probes(runs: Path) -> Iterator[Finding]:
+    probes = {"renaming": _rename, "locking": _lock, "flushing": _fsync, "clocks": check_clock}
     try:
         with scratch_folder(nearest(runs)) as scratch:
-            return examine({name: _try(probe, scratch) for name, probe in probes.items()})
+            for name, probe in probes.items():
+                try:
+                    yield replace(probe(scratch), name=name)
+                except OSError as fault:
+                    note = f"does not work there ({fault.strerror})"
+                    yield error(f"{note}; give --runs another file system", name)
     except OSError as fault:
         note = f"no folder can be made in {nearest(runs)} ({fault.strerror})"
-        return [error(f"{note}; give --runs another one")]
-
-
-def _try(probe: Callable[[Path], Finding], scratch: Path) -> Check:
-    def check() -> Finding:
-        try:
-            return probe(scratch)
-        except OSError as fault:
-            note = f"does not work there ({fault.strerror})"
-            return error(f"{note}; give --runs another file system")
-
-    return check
+        yield error(f"{note}; give --runs another one")
 
 
 def _rename(scratch: Path) -> Finding:
@@ -315,7 +302,6 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
 
 
 def _wait(executor: Executor, job: JobDir, job_id: str) -> JobStatus | None:
-    """Return how the job is when it has ended, or has taken too long and was cancelled."""
     deadline, pause = time.monotonic() + JOB_SECONDS, FIRST_PAUSE
     while True:
         status = executor.look([(job, job_id)]).get(job.name)

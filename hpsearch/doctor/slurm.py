@@ -122,7 +122,6 @@ def minutes(limit: str) -> float | None:
 def check_partitions(
     whose: str, profile: SlurmProfile | DriverProfile, partitions: Sequence[Partition]
 ) -> Iterator[Finding]:
-    """Look at the partitions that a profile names for ``whose`` jobs, comma between them."""
     name, walltime = f"partition of {whose}", profile.walltime_minutes
     if profile.partition is None:
         yield ok("the site's default", name)

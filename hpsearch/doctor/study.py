@@ -160,10 +160,14 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
 
 
 def check_files(folder: StudyDir) -> Iterator[Finding]:
-    damaged = [path for path in _messages(folder) if not _is_readable(path)]
-    for path in damaged:
-        yield warning(f"{path} is damaged; remove it, or restore it from a copy")
-    if not damaged:
+    are_whole = True
+    for path in _messages(folder):
+        try:
+            read_json(path)
+        except (CorruptError, DiskError):
+            are_whole = False
+            yield warning(f"{path} is damaged; remove it, or restore it from a copy")
+    if are_whole:
         yield ok(f"none is damaged in {folder.root}")
 
 
@@ -173,11 +177,3 @@ def _messages(folder: StudyDir) -> Iterator[Path]:
         yield from sorted(trial.glob("*.json"))
         for attempt in TrialDir(trial).attempts:
             yield from sorted(attempt.root.glob("*.json"))
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        read_json(path)
-    except (CorruptError, DiskError):
-        return False
-    return True
