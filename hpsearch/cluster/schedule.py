@@ -121,14 +121,12 @@ class EvaluationSchedule:
         return self._rules.interval - step % self._rules.interval
 
     def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
-        """Measure members for their learning curves; return metrics by trial and rows that failed."""
-        slots, due = self._slots, self._due()
+        """Add due evaluations to learning curves; return metrics by trial, and rows that failed."""
+        slots, due, games = self._slots, self._due(), self._rules.num_games
         if not due:
             return {}, []
         with sections("evaluation"):
-            measured = slots.trainer.evaluate(
-                num_games=self._rules.num_games, split=TRAINING_STARTS
-            )
+            measured = slots.trainer.evaluate(num_games=games, split=TRAINING_STARTS)
         for row, member in due.items():
             member.report(slots.steps[row], measured[row])
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
