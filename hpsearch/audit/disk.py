@@ -10,8 +10,8 @@ from typing import Any
 
 from hpsearch import yaml_file
 from hpsearch.audit.finding import MALFORMED, DamagedError, shown
-from hpsearch.cluster.match_dir import MatchDir
 from hpsearch.cluster.record_files import CurveFile
+from hpsearch.cluster.study_dir import MatchDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.files import contents, open_file, parse_json
 

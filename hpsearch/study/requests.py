@@ -184,7 +184,7 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
 
     Of a SLURM job, the scheduler knows whether it is there.
     """
-    start = RecordFile(DriverStart, folder.driver_start).read_if_possible()
+    start = RecordFile(DriverStart, folder.driver_start).try_read()
     if start is None or start.slurm_job is not None:
         return start
     if start.process is None:
@@ -261,7 +261,7 @@ class DriverNotes:
 
 def read_note(folder: StudyDir) -> DriverNote | None:
     """Return what the last driver noted, None if nothing can be read."""
-    return RecordFile(DriverNote, folder.driver).read_if_possible()
+    return RecordFile(DriverNote, folder.driver).try_read()
 
 
 @dataclass(frozen=True)
