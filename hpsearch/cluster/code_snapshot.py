@@ -35,7 +35,7 @@ def _copy(package: Path, folder: Path) -> None:
         shutil.copytree(package, temporary / package.name, ignore=ignore)
         for path in temporary.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
-        about = {"hash": folder.name, "commit": str(commit_of(package))}
+        about = {"hash": folder.name, "commit": str(code_commit())}
         write_json(temporary / "code.json", about)
         temporary.rename(folder)
     except OSError as error:
@@ -62,17 +62,16 @@ def _hash(package: Path) -> str:
     return total.hexdigest()[:12]
 
 
-def commit_of(package: Path) -> str | None:
+def code_commit() -> str | None:
     """Return the commit, with a + where the code was edited since; None outside of git."""
-    commit = _git(package, "rev-parse", "HEAD")
-    return commit and commit + ("+" if _git(package, "status", "--porcelain", ".") else "")
+    commit = _git("rev-parse", "HEAD")
+    return commit and commit + ("+" if _git("status", "--porcelain", ".") else "")
 
 
-def _git(package: Path, *arguments: str) -> str | None:
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(Path(hpsearch.__file__).parent), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(package), *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
@@ -93,7 +92,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return by_package
-
-
-def code_commit() -> str | None:
-    return commit_of(Path(hpsearch.__file__).parent)

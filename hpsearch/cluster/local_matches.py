@@ -4,8 +4,8 @@ Copies of the best replace the worst, by games of all of them and the panel. Wha
 from the members as they are: an attempt that goes on from a checkpoint of that step decides so too.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import torch
@@ -142,12 +142,12 @@ class LocalMatches:
             before = {path: value_at(plain, path) for path in island.parameters}
             params = dict(before)
             if isinstance(island.explore, Perturb):
-                params = explore(before, island.parameters, _is_free, island.explore, rng)
+                params = explore(before, island.parameters, lambda *_: True, island.explore, rng)
             config = apply(to_plain(member.config), params)
             take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
             exploit = Exploit(
                 step=step,
-                source=source.assignment.trial,
+                source=source.number,
                 source_step=self._slots.steps[source_row],
                 sha256=names[source_row],
                 changes={
@@ -167,7 +167,3 @@ class LocalMatches:
         loan = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_loan(loan))
         return sha256
-
-
-def _is_free(name: str, values: Mapping[str, Any]) -> bool:
-    return True
