@@ -1,6 +1,7 @@
 """Small studies, the command line as a process, and what it left: for the end-to-end tests."""
 
 import copy
+import gc
 import io
 import json
 import os
@@ -151,6 +152,8 @@ def in_this_process(folder: Path, *arguments: str, env: None = None):
                 code = main(arguments)
             except SystemExit as end:  # argparse
                 code = end.code
+            if arguments[:1] == ("run",):
+                gc.collect()  # Python warns of jobs that a driver has killed and not waited for
     finally:
         os.umask(umask)
     said = [stream.buffer.getvalue().decode() for stream in (out, err)]
