@@ -1,39 +1,34 @@
 """Configurations, checkpoints, ancestry and matches: on disk, in events, and in the graph."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hpsearch.audit.books import Books
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
-from hpsearch.audit.finding import (
-    MALFORMED,
-    Fault,
-    Findings,
-    Problems,
-    checked,
-    differing,
-    is_same,
-    shown,
-    unlike,
-)
-from hpsearch.audit.ledger import FAILED, FINISHED, PRUNED, Ledger, MatchEntry, TrialEntry
-from hpsearch.parameters import label_of
-from hpsearch.schema import value_at
-
-SEEDS_PER_STUDY = 1_000_000
+from hpsearch.audit.finding import Fault, Findings, Problems, checked, is_same, shown, unlike
+from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, folded
+from hpsearch.schema import Config, paths, value_at
+from hpsearch.study.breeding.lineage import dead_ends
+from hpsearch.study.spec import stored_study
+from hpsearch.study.state import StudyState
 
 
 def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     """Yield what is missing, damaged, or of another origin than events say."""
-    kept = {number for number in _kept(ledger) if type(number) is int}
+    state = folded(books.events)
+    if state is not None:
+        yield from checked("config", None, _configs(books, state, disk))
+    elif not ledger.faults:
+        yield Fault("events", None, "no command can read the events, although their order is right")
+    ends = set() if state is None else {*dead_ends(state)}
     for number, trial in ledger.trials.items():
-        files = disk.trial(number)
-        yield from checked("config", number, _config(books, trial, files))
-        yield from checked("checkpoints", number, _checkpoints(trial, files, kept))
+        files, may_be_gone = disk.trial(number), state is None or number in ends
+        yield from checked("checkpoints", number, _checkpoints(trial, files, may_be_gone))
         yield from checked("ancestry", number, _folder(trial, files, disk))
         if trial.origin is not None:
-            yield from checked("ancestry", number, _graph(books, ledger, trial, files))
+            yield from checked("ancestry", number, _graph(books, state, trial, files))
     by_sha256 = {node.sha256 for node in books.nodes}
     for node in books.nodes:
         entry = ledger.trials.get(node.trial)
@@ -52,104 +47,44 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
 # Configurations.
 
 
-def _config(books: Books, trial: TrialEntry, files: TrialFiles) -> Problems:
-    """The complete configuration is a base with the trial's params, its seed, and its own end."""
+def _configs(books: Books, state: StudyState, disk: Disk) -> Problems:
+    study = stored_study(json.dumps(books.spec), disk.root)
+    for number, trial in state.trials.items():
+        config = study.config_of(replace(trial, takeovers=()))  # as the trial began
+        yield from checked("config", number, _config(config, disk.trial(number)))
+
+
+def _config(expected: Config, files: TrialFiles) -> Problems:
+    """A trial's folder holds the configuration that the study and the trial's params give."""
     file = files.config
-    if not file.exists and not files.control.exists:  # which is written after it
-        return
-    config = file.whole()
-    expected = dict(_expected(books, trial))
-    inner = {
-        path: value
-        for path, value in expected.items()
-        if not any(other.startswith(f"{path}.") for other in expected)
-    }
-    yield from unlike(file.path, {path: value_at(config, path) for path in inner}, inner)
-    differences = [
-        [path for path in _leaves(base, config) if not _is_within(path, expected)]
-        for base in (*books.spec["base"].values(), *books.spec.get("founders", ()))
-    ]
-    fewest = min(differences, key=len, default=[])
-    if fewest:
-        yield f"{file.path} differs from its base in {', '.join(fewest)}"
+    if file.exists or files.control.exists:  # which is written after it
+        yield from unlike(file.path, _flat(file.whole()), _flat(expected), "the study says")
 
 
-def _expected(books: Books, trial: TrialEntry) -> Iterator[tuple[str, Any]]:
-    if "seed" not in trial.params:
-        yield "seed", books.spec["seed"] * SEEDS_PER_STUDY + trial.number
-    for name, value in trial.params.items():
-        parameter = books.spec["space"].get(name, {})
-        for choice in parameter.get("choices", ()):
-            if is_same(label_of(choice), value):
-                value = choice
-        yield name, value
-    if trial.steps is not None:
-        yield "steps", trial.steps
-
-
-def _leaves(base: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key in differing(base, config):
-        left, right = base.get(key), config.get(key)
-        if isinstance(left, dict) and isinstance(right, dict):
-            yield from _leaves(left, right, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
-
-
-def _is_within(path: str, paths: Mapping[str, Any]) -> bool:
-    return any(path == known or path.startswith(f"{known}.") for known in paths)
+def _flat(config: Config) -> dict[str, Any]:
+    """Return the values by dotted path."""
+    every = {path: value_at(config, path) for path in paths(config)}
+    return {path: value for path, value in every.items() if not isinstance(value, dict)}
 
 
 # Checkpoints.
 
 
-def _kept(ledger: Ledger) -> Iterator[Any]:
-    """Yield the trials whose last checkpoint must be there: gc removes what nothing needs.
-
-    Of events whose form is wrong, which are faults elsewhere, what can be read.
-    """
-    members: dict[Any, int] = {}
-    for trial in ledger.trials.values():
-        if trial.state != FINISHED:
-            continue
-        if trial.origin is None:
-            yield trial.number
-            continue
-        with suppress(*MALFORMED):
-            first_step = int(next(iter(trial.origin["parent_steps"]), 0))
-            birth = None if trial.told is None else trial.told.data.get("birth")
-            if trial.steps != first_step or birth is None or birth["adopted"]:
-                members[trial.origin["member"]] = trial.number
-    yield from members.values()
-    origins = [trial.origin for trial in ledger.trials.values() if trial.origin is not None]
-    for origin in (*ledger.planned.values(), *origins):
-        with suppress(*MALFORMED):
-            yield from origin["parents"]
-    for match in ledger.matches.values():
-        if match.decision is None:
-            yield from match.members.values()
-        else:
-            with suppress(*MALFORMED):
-                yield match.decision["champion"]
-
-
-def _checkpoints(trial: TrialEntry, files: TrialFiles, kept: set[int]) -> Problems:
+def _checkpoints(trial: TrialEntry, files: TrialFiles, may_be_gone: bool) -> Problems:
+    """Checkpoints are whole, and the last one is there unless gc may have removed it."""
     for step, checkpoint in files.checkpoints.items():
         if checkpoint.problem is not None:
             yield f"{checkpoint.path}: {checkpoint.problem}"
         elif checkpoint.state is not None and checkpoint.state["step"] != step:
             yield f"{checkpoint.path} is of step {checkpoint.state['step']}"
-    if trial.told is None or trial.number not in kept:
+    if trial.state != FINISHED or may_be_gone:
         return
-    newest, best = max(files.checkpoints, default=None), files.best
-    if trial.state == FINISHED:
-        last = trial.steps
-        if last is None and trial.teller is not None and trial.teller.ended is not None:
-            last = trial.teller.ended.data["step"]
-        if newest is None or newest != last:
-            yield f"it finished at step {last}, but its newest checkpoint is of step {newest}"
-    is_given_up = trial.state in (PRUNED, FAILED)
-    if best.exists and not is_given_up and best.get("step") not in files.checkpoints:
+    newest, best, last = max(files.checkpoints, default=None), files.best, trial.steps
+    if last is None and trial.teller is not None and trial.teller.ended is not None:
+        last = trial.teller.ended.data["step"]
+    if newest is None or newest != last:
+        yield f"it finished at step {last}, but its newest checkpoint is of step {newest}"
+    if best.exists and best.get("step") not in files.checkpoints:
         problem = best.problem or f"names step {shown(best.get('step'))}"
         yield f"{best.path} {problem}, of which no checkpoint is there"
 
@@ -197,7 +132,9 @@ def _step_of(place: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def _graph(books: Books, ledger: Ledger, trial: TrialEntry, files: TrialFiles) -> Problems:
+def _graph(
+    books: Books, state: StudyState | None, trial: TrialEntry, files: TrialFiles
+) -> Problems:
     """The graph holds the nodes that the event of the trial's end tells, and they are on disk."""
     rows = [node for node in books.nodes if node.trial == trial.number]
     if trial.told is None:
@@ -206,7 +143,7 @@ def _graph(books: Books, ledger: Ledger, trial: TrialEntry, files: TrialFiles) -
         return
     data = trial.told.data
     nodes = [node for node in (data.get("node"), *data.get("lent", ())) if node is not None]
-    stored = {row.step: {**vars(row), "parents": list(row.parents)} for row in rows}
+    stored = {row.step: vars(row) for row in rows}
     told = {node["step"]: node for node in nodes}
     for step in sorted({*stored, *told}):
         if not is_same(stored.get(step), told.get(step)):
@@ -216,14 +153,14 @@ def _graph(books: Books, ledger: Ledger, trial: TrialEntry, files: TrialFiles) -
         if step in told and checkpoint is not None and checkpoint.sha256 != told[step]["sha256"]:
             sha256 = told[step]["sha256"]
             yield f"events know step {step} as {sha256}, {checkpoint.path} is {checkpoint.sha256}"
-    if trial.state == FINISHED:
-        yield from _node(ledger, trial, data, files)
+    if trial.state == FINISHED and state is not None:
+        yield from _node(state, trial, data, files)
     if "takeovers" in data:  # else the files were damaged when it was told
         yield from _exchanged(data, files)
 
 
 def _node(
-    ledger: Ledger, trial: TrialEntry, data: Mapping[str, Any], files: TrialFiles
+    state: StudyState, trial: TrialEntry, data: Mapping[str, Any], files: TrialFiles
 ) -> Problems:
     """A trial that finished has a node, of the parents and the operator that were planned."""
     node, origin = data.get("node"), trial.origin
@@ -231,14 +168,16 @@ def _node(
     if node is None:
         yield "it finished, but the event tells no checkpoint of it"
         return
+    parents = [state.trials[parent] for parent in origin["parents"]]
+    before = parents[0].last_params if parents else trial.params
     takeovers = data.get("takeovers", ())
     copied = [takeover for takeover in takeovers if takeover["step"] < node["step"]]
     expected = {
         "trial": trial.number,
         "step": trial.steps,
         "operator": origin["operator"]["name"],
-        "parents": [_sha256(ledger, parent) for parent in origin["parents"]],
-        "changes": _changes(_last_params(ledger, trial, origin), trial.params),
+        "parents": [parent.sha256 or "" for parent in parents],
+        "changes": _changes(before, trial.params),
     }
     if copied:
         last = copied[-1]
@@ -247,9 +186,9 @@ def _node(
         expected |= {"seed": files.config.get("seed")}
     yield from unlike("its node says", {key: node[key] for key in expected}, expected)
     checkpoint = files.checkpoints.get(node["step"])
-    state = None if takeovers or not origin["parents"] or checkpoint is None else checkpoint.state
-    if state is not None and not is_same(state["parents"], node["parents"]):
-        own = f"its checkpoint {shown(state['parents'])}"
+    saved = None if checkpoint is None or takeovers or not parents else checkpoint.state
+    if saved is not None and not is_same(saved["parents"], node["parents"]):
+        own = f"its checkpoint {shown(saved['parents'])}"
         yield f"its node has the parents {shown(node['parents'])}, {own}"
 
 
@@ -263,22 +202,6 @@ def _exchanged(data: Mapping[str, Any], files: TrialFiles) -> Problems:
         told = {"takeovers": data["takeovers"], "loans": lent}
         content = exchanges.data or {"takeovers": [], "loans": []}
         yield from unlike(exchanges.path, {key: content[key] for key in told}, told)
-
-
-def _sha256(ledger: Ledger, parent: Any) -> str:
-    told = ledger.trials[parent].told
-    node = None if told is None else told.data.get("node")
-    return "" if node is None else str(node["sha256"])
-
-
-def _last_params(ledger: Ledger, trial: TrialEntry, origin: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a trial's first parent had at its end, the trial's own where it has none."""
-    if not origin["parents"]:
-        return trial.params
-    first = ledger.trials[origin["parents"][0]]
-    takeovers = () if first.told is None else first.told.data.get("takeovers", ())
-    params: Mapping[str, Any] = takeovers[-1]["params"] if takeovers else first.params
-    return params
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hpsearch import yaml_file
 from hpsearch.audit.finding import MALFORMED, DamagedError, shown
 from hpsearch.cluster.record_files import CurveFile
 from hpsearch.cluster.study_dir import MatchDir
-from hpsearch.errors import ConfigError, CorruptError, DiskError
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import contents, open_file, parse_json
 
 _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
@@ -233,7 +233,7 @@ def _yaml(root: Path, path: str) -> StudyFile:
         return StudyFile(path)
     try:
         return _mapping(path, yaml_file.load(root / path))
-    except (ConfigError, *MALFORMED):
+    except MALFORMED:
         return StudyFile(path, problem="cannot be read as YAML")
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpsearch.errors import ConfigError
+
 MAX_WIDTH = 100
 """characters of a value that a sentence shows"""
 MALFORMED = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
-    *(AssertionError, OSError),  # the latter for a path that is too long
+    *(AssertionError, ConfigError, OSError),  # the latter for a path that is too long
 )
 """what reading data raises that was tampered with, as if it had the right form"""
 

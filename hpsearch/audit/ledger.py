@@ -4,13 +4,14 @@ Each event is compared with what must have happened before it. This repeats what
 knows, on purpose: a fault of the fold would stay hidden if the audit used it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hpsearch.audit.books import UNREADABLE
 from hpsearch.audit.finding import MALFORMED, Fault, is_same, shown
 from hpsearch.study.events import Event
+from hpsearch.study.state import StudyState
 
 CHECK = "events"
 FINISHED, PRUNED, FAILED, CANCELLED = "finished", "pruned", "failed", "cancelled"
@@ -120,7 +121,7 @@ Blames = Iterator[str | tuple[Any, str]]
 Rule = Callable[[Ledger, Event], Blames]
 
 
-def read_ledger(events: tuple[Event, ...]) -> Ledger:
+def read_ledger(events: Iterable[Event]) -> Ledger:
     """Return what events add up to, with the faults of their order and form."""
     ledger = Ledger()
     for event in events:
@@ -152,6 +153,16 @@ def _enter(ledger: Ledger, event: Event) -> Blames:
         if (value is not None) != (name in columns):
             yield f"must name {'a' if name in columns else 'no'} {name}"
     yield from rule(ledger, event)
+
+
+def folded(events: Iterable[Event]) -> StudyState | None:
+    """Return what readers and the driver make of events; None of some that they cannot read."""
+    state = StudyState()
+    try:
+        state.apply(events)
+    except MALFORMED:  # the rules say what is wrong with them
+        return None
+    return state
 
 
 # The study.

@@ -14,7 +14,7 @@ from typing import Any
 from hpsearch.audit.books import Books
 from hpsearch.audit.disk import Disk, StudyFile
 from hpsearch.audit.finding import Fault, Findings, Open, Problems, checked, shown, unlike
-from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger
+from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger, folded
 from hpsearch.study.snapshots import (
     HEAD,
     JOB,
@@ -200,10 +200,10 @@ def _snapshots(books: Books) -> Problems:
         yield f"there are rows newer than its head, of event {last}"
     for kind in sorted({row.kind for row in rows} - {HEAD, LINES, TRIAL, JOB, MATCH}):
         yield f"it has rows of an unknown kind, {shown(kind)}"
-    state = StudyState()
-    state.apply(event for event in books.events if event.id <= last)
-    yield from _compared(head, rows, state)
-    yield from checked(SNAPSHOTS, None, _lines(rows, state))
+    state = folded(event for event in books.events if event.id <= last)
+    if state is not None:
+        yield from _compared(head, rows, state)
+        yield from checked(SNAPSHOTS, None, _lines(rows, state))
 
 
 def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Problems:

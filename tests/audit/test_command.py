@@ -39,7 +39,7 @@ def test_a_study_that_was_changed_exits_with_7_and_a_line_for_each_fault(
     assert first.startswith("trial 0: control: events announced the token")
     assert first.isprintable()
     assert len(first) < 400
-    assert second == "trial 1: config: trials/1/config.yaml differs from its base in max_steps"
+    assert second == ("trial 1: config: the study says max_steps 20, trials/1/config.yaml 21")
     assert last.endswith(": 2 faults")
     assert run(study, monkeypatch, "tiny", "--json") == 7
     said = json.loads(capsys.readouterr().out)
