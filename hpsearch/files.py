@@ -111,7 +111,9 @@ _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 """how such a character gets into JSON that was decoded without a fault"""
 
 
-def open_file(path: Path, limit: int | None = None) -> BufferedReader:
+def open_file(
+    path: Path, limit: int | None = None, *, follows_links: bool = True
+) -> BufferedReader:
     """Return a regular file, open for reading.
 
     Raises CorruptError if something else is there, such as a folder or a pipe, or more than
@@ -119,24 +121,23 @@ def open_file(path: Path, limit: int | None = None) -> BufferedReader:
     """
     try:
         # A pipe would keep its reader waiting for a writer, a terminal would become ours.
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        file = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW)
     except OSError as error:
         if is_for_good(error) and not isinstance(error, FileNotFoundError):
             raise _no_file(path) from error
         raise
     status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode):
+    is_regular = stat.S_ISREG(status.st_mode)
+    if not is_regular or (limit is not None and status.st_size > limit):
         os.close(file)
-        raise _no_file(path)
-    if limit is not None and status.st_size > limit:
-        os.close(file)
-        raise _too_large(path, limit)
+        raise _too_large(path, limit or 0) if is_regular else _no_file(path)
     return os.fdopen(file, "rb")
 
 
-def contents(path: Path, limit: int = MAX_FILE) -> bytes:
+def contents(path: Path, limit: int = MAX_FILE, *, follows_links: bool = True) -> bytes:
     """Return what a file holds; raises as `open_file` does."""
-    with open_file(path, limit) as file:
+    with open_file(path, limit, follows_links=follows_links) as file:
         data = file.read(limit + 1)
     if len(data) > limit:  # it has grown meanwhile
         raise _too_large(path, limit)
@@ -233,17 +234,12 @@ def _too_large(path: Path, limit: int) -> CorruptError:
 def _check_depth(value: Any) -> None:
     """Raise ValueError if a value is nested too deeply for code that recurses into it."""
     layer, depth = [value], 0
-    while layer := [item for node in layer for item in _items(node)]:
+    while nodes := [node for node in layer if isinstance(node, dict | list)]:
         depth += 1
         if depth > MAX_DEPTH:
             raise ValueError(f"nested more than {MAX_DEPTH} deep")
-
-
-def _items(node: Any) -> list[Any]:
-    """Return what a list or a mapping holds, nothing for any other value."""
-    if isinstance(node, dict):
-        return list(node.values())
-    return node if isinstance(node, list) else []
+        held = (node.values() if isinstance(node, dict) else node for node in nodes)
+        layer = [item for items in held for item in items]
 
 
 def _cleaned(value: Any) -> Any:

@@ -15,7 +15,7 @@ from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
 
@@ -35,7 +35,7 @@ PLAYER_KEYS = {
 @pytest.fixture(scope="module", autouse=True)
 def single_thread():
     """Nets and batches this small lose by sharing, above all on a busy machine."""
-    with one_thread():
+    with threads(1):
         yield
 
 

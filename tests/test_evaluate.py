@@ -11,7 +11,7 @@ from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_table
 from hpsearch.cli import main
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 from hpsearch.trainers.yardstick import NamedDepths, RandomDepths, Yardstick
 
 QUICK = ["--games", "60", "--match-steps", "0"]
@@ -20,7 +20,7 @@ QUICK = ["--games", "60", "--match-steps", "0"]
 @pytest.fixture(scope="module", autouse=True)
 def single_thread():
     """Nets and batches this small lose by sharing, above all on a busy machine."""
-    with one_thread():
+    with threads(1):
         yield
 
 

@@ -4,8 +4,7 @@ Players that learned on a GPU are measured there, if the machine has one: large 
 elsewhere.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -14,6 +13,7 @@ import torch
 from hpsearch.analysis.compare import SPLIT, ComparedPlayer, compare
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
+from hpsearch.trainers.match import threads
 from hpsearch.trainers.metrics import MODES, PANELS, worst_name
 from hpsearch.trainers.opponents import SavedPlayer
 
@@ -93,12 +93,11 @@ def differences(
     players: Mapping[str, SavedPlayer], conditions: Conditions, rows: Rows
 ) -> list[str]:
     """Measure players again under a certificate's ``conditions``; return a line a difference."""
-    with _threads(conditions.threads):
-        now, now_measured = certify(players, conditions.games)
-    names_worst = any(name in WORST for row in rows for name in row.metrics)
-    measured = now_measured if names_worst else tuple(map(_without_worst, now_measured))
-    before = {**_flat(asdict(conditions)), **_numbers(rows)}
-    after = {**_flat(asdict(now)), **_numbers(measured)}
+    with threads(conditions.threads):  # sums that are split otherwise round otherwise
+        now, measured = certify(players, conditions.games)
+    if not any(name in WORST for row in rows for name in row.metrics):
+        measured = tuple(map(_without_worst, measured))
+    before, after = _numbers(conditions, rows), _numbers(now, measured)
     lines = [
         f"{name}: certified {before.get(name)}, measured {after.get(name)}"
         for name in dict.fromkeys((*before, *after))
@@ -115,26 +114,14 @@ def _without_worst(row: ComparedPlayer) -> ComparedPlayer:
     return replace(row, metrics=kept)
 
 
-def _flat(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    seeds = {f"seeds.{name}": value for name, value in conditions["seeds"].items()}
-    return {**conditions, **seeds, "seeds": None}
-
-
-def _numbers(rows: Rows) -> dict[str, float]:
-    return {
+def _numbers(conditions: Conditions, rows: Rows) -> dict[str, Any]:
+    """Return all that is certified, by the name that a message gives it."""
+    plain = asdict(conditions)
+    seeds = {f"seeds.{name}": value for name, value in plain.pop("seeds").items()}
+    numbers = {
         f"{row.player}, {metric}, {key}": number
         for row in rows
         for metric, numbers in row.metrics.items()
         for key, number in numbers.items()
     }
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads: sums that are split otherwise round otherwise."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return {**plain, **seeds, **numbers}

@@ -34,8 +34,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from hpsearch import yaml_file
+from hpsearch.cluster.record_files import Folder, Place
 from hpsearch.errors import CorruptError, UsageError, unwritten
-from hpsearch.files import flush, flush_tree, make_folder, unreadable
+from hpsearch.files import contents, flush, flush_tree, make_folder, unreadable
 from hpsearch.trainers.config.players import ROLES
 
 FORMAT: Final = 2
@@ -50,18 +51,16 @@ INDEX: Final = "bundles.json"
 """the file by which a folder is known to hold several, and may be replaced likewise"""
 
 
-class BundleDir:
+class BundleDir(Folder):
     """The folder of one bundle; what its files hold is said above."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.readme = root / "README.md"
-        self.config = root / "config.yaml"
-        self.weights = root / "weights.safetensors"
-        self.certificate = root / MARK
-        self.lineage = root / "lineage.json"
-        self.provenance = root / "provenance.json"
-        self.signature = root / "provenance.json.sig"
+    readme = Place("README.md")
+    config = Place("config.yaml")
+    weights = Place("weights.safetensors")
+    certificate = Place(MARK)
+    lineage = Place("lineage.json")
+    provenance = Place("provenance.json")
+    signature = Place("provenance.json.sig")
 
     def program(self, role: str) -> Path:
         return self.root / f"policy-{role}.pt2"
@@ -200,26 +199,19 @@ def _names(folder: Path) -> Iterator[str]:
 def read_file(path: Path) -> bytes:
     """Return the content of a file of a bundle, regular and no larger than such a file is."""
     most = _MOST_BYTES[path.suffix]
+    unfit = f"{path} is no regular file of at most {most:,} bytes; export the bundle again"
     try:
-        # Looked at before it is opened, since opening a device may do something, and again when it
-        # is open: a link or a pipe may have taken its place, and neither is followed or waited for.
-        if _is_fit(path.lstat(), most):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                content = file.read(most + 1) if _is_fit(os.fstat(descriptor), most) else None
-            if content is not None and len(content) <= most:
-                return content
+        # Looked at before it is opened, since opening a device may do something; when it is opened,
+        # a link or a pipe that has taken its place is neither followed nor waited for.
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise CorruptError(unfit)
+        return contents(path, most, follows_links=False)
     except FileNotFoundError as error:
         raise CorruptError(f"{path} is missing; export the bundle again") from error
+    except CorruptError as error:
+        raise CorruptError(unfit) from error
     except OSError as error:
         raise unreadable(path, error) from error
-    raise CorruptError(
-        f"{path} is no regular file of at most {most:,} bytes; export the bundle again"
-    )
-
-
-def _is_fit(status: os.stat_result, most: int) -> bool:
-    return stat.S_ISREG(status.st_mode) and status.st_size <= most
 
 
 def plain_json(content: bytes, path: Path) -> Any:

@@ -8,7 +8,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -244,7 +244,7 @@ def program_differences(
     lines = []
     for role, player in players.items():
         name = bundle.program(role).name
-        build = contents.builds.get(bundle.program(role).name, torch.__version__)
+        build = _build(bundle, contents, role)
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         with TemporaryDirectory(prefix="hpsearch-") as folder:
             path = Path(folder) / name
@@ -271,18 +271,19 @@ def onnx_differences(
         name = bundle.onnx(role).name
         if name not in contents.digests or not can_write():
             continue
-        build = contents.builds.get(bundle.program(role).name, torch.__version__)
+        build = _build(bundle, contents, role)
         greedy = greedy_policy(role, player.net, contents.bundle_format, autocast=False)
-        with TemporaryDirectory(prefix="hpsearch-") as folder:
+        with TemporaryDirectory(prefix="hpsearch-") as folder, suppress(OnnxExporterError):
             path = Path(folder) / name
-            try:
-                save_onnx(path, greedy, build)
-                is_same = sha256(path.read_bytes()).hexdigest() == contents.digests[name]
-            except OnnxExporterError:
-                is_same = False
-        if not is_same:
-            lines.append(_other(name, build))
+            save_onnx(path, greedy, build)
+            if sha256(path.read_bytes()).hexdigest() == contents.digests[name]:
+                continue
+        lines.append(_other(name, build))
     return lines
+
+
+def _build(bundle: BundleDir, contents: Contents, role: str) -> str:
+    return contents.builds.get(bundle.program(role).name, torch.__version__)
 
 
 def uncompared(contents: Contents) -> list[str]:

@@ -21,7 +21,7 @@ from hpsearch.printable import interval_text
 from hpsearch.schema import read_hint
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
-from hpsearch.terminal import print_whole, text_table
+from hpsearch.terminal import print_line, print_whole, text_table
 from hpsearch.trainers.rho import Rho
 
 MODES = {"rho": "", "rho_sampled": ", sampled"}
@@ -64,7 +64,7 @@ def print_verdict(
 ) -> None:
     """Print what the certificate of a trial with a configuration comes to, in sentences."""
     for sentence in certified_verdict(f"trial {trial}", rows, config):
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, sentence)
 
 
 def print_rows(console: Console, trained: str, rows: Sequence[dict[str, Any]]) -> None:

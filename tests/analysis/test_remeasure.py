@@ -12,7 +12,7 @@ from hpsearch.population.best_response import exploit
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 
 GAMES = 40
 NETS = {"host.net_arch": {"type": "categorical", "choices": [[8], [6, 6]]}}
@@ -31,7 +31,7 @@ def story(tmp_path):
 @pytest.fixture
 def trials(story):
     """Three trials, each with a checkpoint at its end."""
-    with one_thread():
+    with threads(1):
         for number, net in enumerate(("[8]", "[6, 6]", "[8]")):
             story.add("asked", number, params={"host.net_arch": net})
             config = story.view.config(story.view.state.trials[number])

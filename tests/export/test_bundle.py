@@ -26,7 +26,7 @@ from hpsearch.export.writing import How, export_bundle, export_bundles
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 
 HOW = How(60, "hpsearch export tiny", datetime(2026, 1, 2, tzinfo=UTC), key=None)
 FILES = {
@@ -46,7 +46,7 @@ print(action.tolist())
 @pytest.fixture(scope="module", autouse=True)
 def single_thread():
     """Nets and batches this small lose by sharing, above all on a busy machine."""
-    with one_thread():
+    with threads(1):
         yield
 
 

@@ -29,7 +29,7 @@ from hpsearch.export.folder import FORMAT, SORTED_POINTS
 from hpsearch.export.programs import onnx_differences, program_differences, save_program
 from hpsearch.export.reading import read_bundle, reproduce
 from hpsearch.export.signature import sign
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 
 SHIPPED = Path(__file__).parents[2] / "reports/choose_first/best"
 NUM_GAMES = 40
@@ -40,7 +40,7 @@ needs_openssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="n
 @pytest.fixture(scope="module", autouse=True)
 def single_thread():
     """Nets and batches this small lose by sharing, above all on a busy machine."""
-    with one_thread():
+    with threads(1):
         yield
 
 

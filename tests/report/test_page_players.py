@@ -30,7 +30,7 @@ from hpsearch.report.page.players import (
 )
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 from hpsearch.trainers.published import ADE
 
 PLAN = ExaminationPlan(num_games=50, match_moves=None, response_steps=2)
@@ -39,7 +39,7 @@ PLAN = ExaminationPlan(num_games=50, match_moves=None, response_steps=2)
 @pytest.fixture(scope="module", autouse=True)
 def single_thread():
     """Nets this small lose by sharing, above all on a busy machine."""
-    with one_thread():
+    with threads(1):
         yield
 
 

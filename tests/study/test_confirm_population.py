@@ -19,7 +19,7 @@ from hpsearch.population.fitness import opponent_weights
 from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
 
@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
     runs = folder / "runs"
     view = open_view("quick", runs)
     population = view.state.population
-    with one_thread():
+    with threads(1):
         for number in {*population.matches[3].members.values(), *population.archive}:
             config = view.config(view.state.trials[number])
             trainer = build([read_config(config, source="")])

@@ -18,7 +18,7 @@ from hpsearch.study.url import storage_url
 from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.match import threads
 
 GAMES = 30
 
@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("population")
     drive(population_study(folder, trials=12), FakeExecutor(teaching=teaching))
     view = open_view("quick", folder / "runs")
-    with one_thread():
+    with threads(1):
         for number in view.state.population.matches[3].members.values():
             config = view.config(view.state.trials[number])
             trainer = build([read_config(config, source="")])
