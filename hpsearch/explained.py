@@ -125,15 +125,15 @@ class _Writer:
         if kinds in self._listed:
             return
         self._listed.add(kinds)
-        said = set()
+        noted = set()
         for kind in kinds:
             yield from remark(f"each is {_form(kind)}: {class_note(kind)}", depth)
         for kind in kinds:
             for key, hint in field_hints(kind).items():
                 note = "" if key == _tag(kind) else _what(kind, key, hint)
-                if note and (key, note) not in said:
+                if note and (key, note) not in noted:
                     yield from remark(f"{key}: {note}", depth)
-                said.add((key, note))
+                noted.add((key, note))
 
 
 def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, marked: bool) -> str:
@@ -178,14 +178,17 @@ def _line(text: str, note: str, depth: int) -> Iterator[str]:
 def _items(value: Any, depth: int) -> Iterator[str]:
     """Yield a line an item of a list or mapping; what has its default is left out."""
     if isinstance(value, Mapping):
-        lines = [f"{name}: {yaml_file.dump_inline(_said(item))}" for name, item in value.items()]
+        lines = [
+            f"{name}: {yaml_file.dump_inline(_without_defaults(item))}"
+            for name, item in value.items()
+        ]
     else:
-        lines = [f"- {yaml_file.dump_inline(_said(item))}" for item in value]
+        lines = [f"- {yaml_file.dump_inline(_without_defaults(item))}" for item in value]
     for line in lines:
         yield f"{INDENT * depth}{line}"
 
 
-def _said(config: Any) -> dict[str, Any]:
+def _without_defaults(config: Any) -> dict[str, Any]:
     """Return a block as plain data without what has its default, names excepted."""
     hints, plain = field_hints(_class_of(config)), to_plain(config)
     return {

@@ -1,15 +1,12 @@
-"""Read frozen dataclasses from plain data (what a YAML file holds), all faults at once.
+"""Frozen dataclasses from plain data (what a YAML file holds), all faults at once, and back.
 
 A field's annotation is its rule: ``Annotated[float, Range(low=0.0), PER_MEMBER]``. Supported are
 bool, int, float, str, Literal, tuples, string-keyed dicts, unions with None, nested dataclasses and
 unions of them. Fields without a default are required; no key may be unknown; ``true`` is no number
 and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``.
 
-Standard library alone, because trainer configurations are read on bare GPU nodes.
-
-Configurations as plain data: what YAML and JSON hold, and value by value.
-
-Dotted paths of configurations that are plain data: reading, setting and listing them.
+Configurations that are plain data are read, set and listed by dotted paths. Standard library alone,
+because trainer configurations are read on bare GPU nodes.
 """
 
 import copy
@@ -344,7 +341,7 @@ def leaves(config: Any, path: str = "", per_member: bool = False) -> Iterator[Le
     cls: Any = type(config)
     for name, hint in field_hints(cls).items():
         marked = per_member or PER_MEMBER in metadata_of(hint)
-        yield from leaves(getattr(config, name), f"{path}.{name}" if path else name, marked)
+        yield from leaves(getattr(config, name), _join(path, name), marked)
 
 
 Config = dict[str, Any]
@@ -360,12 +357,7 @@ def apply(base: Config, values: Mapping[str, Any]) -> Config:
     """
     config = copy.deepcopy(base)
     for path in sorted(values, key=lambda path: path.count(".")):
-        *parents, key = path.split(".")
-        node: Any = config
-        for parent in parents:
-            node = node.get(parent) if isinstance(node, dict) else None
-        if not isinstance(node, dict) or key not in node:
-            raise KeyError(unknown_name("path", path, paths(config)))
+        node, key = _place(config, path)
         node[key] = copy.deepcopy(values[path])
     return config
 
@@ -376,12 +368,19 @@ def value_at(config: Config, path: str) -> Any:
     Raises:
         KeyError: if the configuration has no such path.
     """
+    node, key = _place(config, path)
+    return node[key]
+
+
+def _place(config: Config, path: str) -> tuple[Config, str]:
+    """Return the mapping that holds the value at a dotted path, and its key there."""
     node: Any = config
-    for key in path.split("."):
-        if not isinstance(node, dict) or key not in node:
-            raise KeyError(unknown_name("path", path, paths(config)))
-        node = node[key]
-    return node
+    *parents, key = path.split(".")
+    for parent in parents:
+        node = node.get(parent) if isinstance(node, dict) else None
+    if not isinstance(node, dict) or key not in node:
+        raise KeyError(unknown_name("path", path, paths(config)))
+    return node, key
 
 
 def paths(config: Config, prefix: str = "") -> Iterator[str]:
