@@ -49,8 +49,7 @@ class TrialEntry:
     @property
     def live(self) -> Attempt | None:
         """The attempt that has not ended."""
-        last = self.attempts[-1] if self.attempts else None
-        return last if last is not None and last.ended is None else None
+        return next((it for it in self.attempts[-1:] if it.ended is None), None)
 
     @property
     def state(self) -> str | None:
@@ -168,14 +167,9 @@ def folded(events: Iterable[Event]) -> StudyState | None:
 # The study.
 
 
-def _started(ledger: Ledger, event: Event) -> Blames:
-    ledger.status = RUNNING
-    yield from ()
-
-
-def _ended(ledger: Ledger, event: Event) -> Blames:
-    ledger.status = event.data["status"]
-    if ledger.status not in ENDINGS:
+def _started_or_ended(ledger: Ledger, event: Event) -> Blames:
+    ledger.status = RUNNING if event.kind == "started" else event.data["status"]
+    if event.kind == "ended" and ledger.status not in ENDINGS:
         yield f"says that the study is {shown(ledger.status)}"
 
 
@@ -422,8 +416,8 @@ def _job_name(event: Event) -> str:
 
 
 _RULES: Mapping[str, tuple[tuple[str, ...], Rule]] = {
-    "started": ((), _started),
-    "ended": ((), _ended),
+    "started": ((), _started_or_ended),
+    "ended": ((), _started_or_ended),
     "requested": ((), _requested),
     "asked": (("trial",), _asked),
     "reported": (("trial",), _reported),
