@@ -118,7 +118,7 @@ def write_study(root: Path) -> StudyDir:
     match.answers.write(Answers((Answer("host", 0, 0.1, 0.0, 0.2),)))
     match.give_sign()
     pin(study, StudyDir(root.parent), [trial.checkpoints / "step-000000004"])
-    requests.leave(study, Request("retry", (0, 1), "asked", 1.0))
+    requests.leave(study, Request("retry", (0, 1), id="asked", at=1.0))
     note = DriverNote(1.0, "node", 7, None, 0.1, 1.0, "no more jobs")
     files.write_json(study.driver, dataclasses.asdict(note))
     note_start(study, "process 7")
