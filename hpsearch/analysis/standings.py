@@ -141,7 +141,7 @@ def _standings(
         _estimates(nash.hosts, np.stack([sample.hosts for sample in resampled])),
         equilibrium.hosts,
         _with_ends(strengths.hosts, host_ends),
-        None if rank is None else rank.hosts,
+        None if rank is None else rank.sum(axis=1),
     )
     agents = _side(
         (played.agents, played.hosts),
@@ -149,7 +149,7 @@ def _standings(
         _estimates(nash.agents, np.stack([sample.agents for sample in resampled])),
         equilibrium.agents,
         _with_ends(strengths.agents, agent_ends),
-        None if rank is None else rank.agents,
+        None if rank is None else rank.sum(axis=0),
     )
     return hosts, agents
 
@@ -197,10 +197,10 @@ def _balance(
     equilibrium = nash.equilibrium
     values = np.array([ratings.equilibrium.value for ratings in resampled])
     low, high = interval(values, CONFIDENCE)
-    gains = [nash_conv(sample, equilibrium.hosts, equilibrium.agents) for sample in samples]
+    gains = [nash_conv(sample, equilibrium) for sample in samples]
     return Balance(
         Estimate(equilibrium.value, float(low), float(high)),
-        nash_conv(rho, equilibrium.hosts, equilibrium.agents),
+        nash_conv(rho, equilibrium),
         float(np.mean(gains)),
     )
 

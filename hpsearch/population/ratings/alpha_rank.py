@@ -7,38 +7,18 @@ them, and either takes over or dies out.
 Axes: P hosts, Q agents, S = P * Q pairs; pair (p, q) is state p * Q + q.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.statistics import Floats, checked_payoff
 
 
-@dataclass(frozen=True)
-class AlphaRank:
-    """How often evolution visits each pair, and so each player; high is strong."""
-
-    pairs: Floats
-    """(P, Q), sums to 1"""
-
-    @property
-    def hosts(self) -> Floats:
-        """Shares (P,)."""
-        shares: Floats = self.pairs.sum(axis=1)
-        return shares
-
-    @property
-    def agents(self) -> Floats:
-        """Shares (Q,)."""
-        shares: Floats = self.pairs.sum(axis=0)
-        return shares
-
-
 def alpha_rank_limit(
     host_payoff: npt.ArrayLike, agent_payoff: npt.ArrayLike, *, noise: float
-) -> AlphaRank:
-    """Rank by evolution under selection of infinite intensity.
+) -> Floats:
+    """Return how often evolution visits each pair, float64 (P, Q), which sums to 1.
+
+    Sums over a player's pairs are its own share; high is strong.
 
     A better mutant takes over, a worse one does not, and one that is as good does half the time;
     each of this but for the share ``noise``, which keeps the chain irreducible, as the paper does
@@ -58,7 +38,7 @@ def alpha_rank_limit(
     host_gain = host[None, :, :] - host[:, None, :]  # [i, k, j]: host k in the place of host i
     agent_gain = agent[:, None, :] - agent[:, :, None]  # [i, j, k]: agent k in that of agent j
     chain = _transitions(takes_over(host_gain), takes_over(agent_gain))
-    return AlphaRank(stationary_distribution(chain).reshape(host.shape))
+    return stationary_distribution(chain).reshape(host.shape)
 
 
 def _transitions(host_chance: Floats, agent_chance: Floats) -> Floats:

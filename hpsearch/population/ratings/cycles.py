@@ -10,8 +10,10 @@ agent, and a cyclic part, which sums to zero over the opponents of every player.
 bend the scale of strengths count as cyclic too, so compare the shares of rho and of log rho.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -118,31 +120,6 @@ def _largest(gains: Floats, num_cycles: int) -> Ints:
     return places
 
 
-@dataclass(frozen=True)
-class Decomposition:
-    """payoff = mean + hosts - agents + cyclic."""
-
-    mean: float
-    hosts: Floats
-    """(P,) sums to zero; high is strong"""
-    agents: Floats
-    """(Q,) sums to zero; high is strong"""
-    cyclic: Floats
-    """(P, Q) every row and every column sums to zero"""
-
-
-def decompose(payoff: npt.ArrayLike) -> Decomposition:
-    """Split what hosts earn (P, Q) into what each player and what each pair contributes."""
-    matrix = checked_payoff(payoff)
-    # From one of them, so that rounding is no difference where all are alike.
-    shift = float(matrix[0, 0])
-    above = matrix - shift
-    mean = above.mean()
-    hosts, agents = above.mean(axis=1) - mean, mean - above.mean(axis=0)
-    cyclic = above - mean - hosts[:, None] + agents
-    return Decomposition(shift + float(mean), hosts, agents, cyclic)
-
-
 def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:
     """Return the cyclic share of a payoff's variance, less measurement noise, between 0 and 1.
 
@@ -153,11 +130,15 @@ def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> f
     matrix = checked_payoff(payoff)
     p, q = matrix.shape
     noise = np.square(np.broadcast_to(np.asarray(errors, dtype=np.float64), matrix.shape)).sum()
-    parts = decompose(matrix)
-    cyclic = np.square(parts.cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
-    differences = np.square(parts.hosts[:, None] - parts.agents + parts.cyclic).sum()
-    total = differences - noise * (1 - 1 / (p * q))
-    return float(np.clip(cyclic / total, 0.0, 1.0)) if total > 0 else 0.0
+    # From one of them, so that rounding is no difference where all are alike.
+    above = matrix - float(matrix[0, 0])
+    mean = above.mean()
+    hosts, agents = above.mean(axis=1) - mean, mean - above.mean(axis=0)
+    cyclic = above - mean - hosts[:, None] + agents
+    differences = hosts[:, None] - agents + cyclic
+    cyclic_sum = np.square(cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
+    total = np.square(differences).sum() - noise * (1 - 1 / (p * q))
+    return float(np.clip(cyclic_sum / total, 0.0, 1.0)) if total > 0 else 0.0
 
 
 SHARE = 0.01
@@ -168,28 +149,17 @@ NOISE = 2.0
 """standard errors of a difference that a switch must gain"""
 
 
-@dataclass(frozen=True)
-class MetaGame:
-    """The game between all hosts and all agents of a match, in rho."""
+def meta_game(moves: Ints, hosts: Sequence[str], agents: Sequence[str]) -> dict[str, Any] | None:
+    """Return the game between P hosts and Q agents, by name; None where no equilibrium is clear.
 
-    value: float
-    """what hosts earn in the equilibrium"""
-    hosts: dict[int, float]
-    """rows that the equilibrium plays, and how often"""
-    agents: dict[int, float]
-    """columns likewise"""
-    host_gaps: Floats
-    """(P,) what a best answer in the match takes from each host: value less its worst result"""
-    agent_gaps: Floats
-    """(Q,) what each agent concedes to its best host above the value"""
-    cyclic_share: float
-    """of the differences in rho that no strength of single players explains, beyond noise"""
-    cycles: tuple[Cycle, ...]
-    """of best answers, the strongest first"""
+    ``moves`` (P, Q, G), G > 1, are lengths of games; all values are in rho.
 
-
-def meta_game(moves: Ints) -> MetaGame | None:
-    """Return the game of lengths (P, Q, G), G > 1; None where its equilibrium is not clear."""
+    Returns:
+        As the event of a decision holds it: ``value`` (what hosts earn in the equilibrium), whom
+        the equilibrium plays how often (``hosts``, ``agents``), ``gaps`` (what a best answer in the
+        match takes from each player), ``cyclic_share`` (of the differences that no strength of
+        single players explains, beyond noise), and ``cycles`` of best answers, the strongest first.
+    """
     rho: Floats = 1.0 / moves.mean(axis=2)
     try:
         equilibrium = max_entropy_equilibrium(rho)
@@ -197,16 +167,28 @@ def meta_game(moves: Ints) -> MetaGame | None:
         return None
     errors = rho_errors(moves)
     margin = NOISE * float(np.sqrt(2.0) * errors.max())
-    return MetaGame(
-        value=equilibrium.value,
-        hosts=_played(equilibrium.hosts),
-        agents=_played(equilibrium.agents),
-        host_gaps=np.maximum(equilibrium.value - rho.min(axis=1), 0.0),
-        agent_gaps=np.maximum(rho.max(axis=0) - equilibrium.value, 0.0),
-        cyclic_share=cyclic_share_beyond_noise(rho, errors),
-        cycles=tuple(best_response_cycles(rho, margin=margin)[:NUM_CYCLES]),
-    )
+    host_gaps = np.maximum(equilibrium.value - rho.min(axis=1), 0.0).tolist()
+    agent_gaps = np.maximum(rho.max(axis=0) - equilibrium.value, 0.0).tolist()
+    return {
+        "value": equilibrium.value,
+        "hosts": _played(equilibrium.hosts, hosts),
+        "agents": _played(equilibrium.agents, agents),
+        "gaps": {
+            "host": dict(zip(hosts, host_gaps, strict=True)),
+            "agent": dict(zip(agents, agent_gaps, strict=True)),
+        },
+        "cyclic_share": cyclic_share_beyond_noise(rho, errors),
+        "cycles": [
+            {
+                "hosts": [hosts[row] for row in cycle.hosts],
+                "agents": [agents[column] for column in cycle.agents],
+                "strength": cycle.strength,
+            }
+            for cycle in best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
+        ],
+    }
 
 
-def _played(shares: Floats) -> dict[int, float]:
-    return {at: float(share) for at, share in enumerate(shares) if share >= SHARE}
+def _played(shares: Floats, names: Sequence[str]) -> dict[str, float]:
+    played = zip(names, shares.tolist(), strict=True)
+    return {name: share for name, share in played if share >= SHARE}

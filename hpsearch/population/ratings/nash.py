@@ -66,23 +66,16 @@ def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
         spread = 0.0
     else:
         scaled = np.round((left - low) / spread, DIGITS)
-    some = _some_equilibrium(scaled)
-    hosts, agents = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
-    is_host, is_agent = some.hosts > 0, some.agents > 0
+    x, y = _largest_support(scaled)
+    value = float(x @ scaled @ y)
+    is_host, is_agent = x > 0, y > 0
     tight = scaled[np.ix_(is_host, is_agent)]
-    hosts[rows[is_host]] = maximum_entropy(
-        some.hosts[is_host],
-        tight=tight,
-        loose=scaled[np.ix_(is_host, ~is_agent)],
-        value=some.value,
-    )
-    agents[columns[is_agent]] = maximum_entropy(
-        some.agents[is_agent],
-        tight=-tight.T,
-        loose=-scaled[np.ix_(~is_host, is_agent)].T,
-        value=-some.value,
-    )
-    return Equilibrium(hosts, agents, low + spread * some.value)
+    loose_agents = scaled[np.ix_(is_host, ~is_agent)]
+    loose_hosts = scaled[np.ix_(~is_host, is_agent)]
+    hosts, agents = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
+    hosts[rows[is_host]] = _maximum_entropy(x[is_host], tight, loose_agents, value)
+    agents[columns[is_agent]] = _maximum_entropy(y[is_agent], -tight.T, -loose_hosts.T, -value)
+    return Equilibrium(hosts, agents, low + spread * value)
 
 
 def undominated(payoff: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -107,14 +100,13 @@ def _undominated_rows(payoff: Floats) -> npt.NDArray[np.bool_]:
     return np.array([not (payoff > row + least).all(axis=1).any() for row in payoff])
 
 
-def _some_equilibrium(payoff: Floats) -> Equilibrium:
-    """Return an equilibrium that plays all players which any equilibrium plays."""
+def _largest_support(payoff: Floats) -> tuple[Floats, Floats]:
+    """Return an equilibrium (P,), (Q,) that plays all players which any equilibrium plays."""
     x, y, w = _interior(payoff)
     # Of a player's share and its slack exactly one is positive.
     hosts = np.where(x > w - payoff @ y, x, 0.0)
     agents = np.where(y > x @ payoff - w, y, 0.0)
-    hosts, agents = hosts / hosts.sum(), agents / agents.sum()
-    return Equilibrium(hosts, agents, float(hosts @ payoff @ agents))
+    return hosts / hosts.sum(), agents / agents.sum()
 
 
 def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
@@ -129,43 +121,31 @@ def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
     from scipy.optimize import linprog
 
     p, q = payoff.shape
-    zero_p, zero_q = np.zeros((p, p)), np.zeros((q, q))
-    cross, one_p, one_q = np.zeros((p, q)), np.ones((p, 1)), np.ones((q, 1))
-    none_p, none_q = np.zeros((p, 1)), np.zeros((q, 1))
-    id_p, id_q = np.eye(p), np.eye(q)
-    # Columns: x, y, w, scale, and of each what counts up to 1: x, y, host slack, agent slack.
+    num = p + q
+    # Columns: the shares x and y, w, the scale, and what counts up to 1 of shares and of slacks.
+    identity, zero = np.eye(num), np.zeros((num, num))
+    game, value = zero.copy(), np.ones((num, 1))
+    game[:p, p:], game[p:, :p], value[:p] = payoff, -payoff.T, -1.0
     at_most = np.block(
         [
-            [-id_p, cross, none_p, none_p, id_p, cross, zero_p, cross],
-            [cross.T, -id_q, none_q, none_q, cross.T, id_q, cross.T, zero_q],
-            [zero_p, payoff, -one_p, none_p, zero_p, cross, id_p, cross],
-            [-payoff.T, zero_q, one_q, none_q, cross.T, zero_q, cross.T, id_q],
+            [-identity, np.zeros((num, 2)), identity, zero],
+            [game, value, np.zeros((num, 1)), zero, identity],
         ]
     )
-    counted = p + q
-    sums = np.zeros((2, 2 + 3 * counted))
-    sums[0, :p], sums[1, p:counted], sums[:, counted + 1] = 1.0, 1.0, -1.0
+    sums = np.zeros((2, 2 + 3 * num))
+    sums[0, :p], sums[1, p:num], sums[:, num + 1] = 1.0, 1.0, -1.0
+    objective = np.concatenate([np.zeros(num + 2), -np.ones(2 * num)])
+    scale = (1, LARGEST_SCALE)
+    bounds = [*[(0, None)] * num, (None, None), scale, *[(0, 1)] * 2 * num]
     for method in SOLVERS:
         solved = linprog(
-            np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
-            A_ub=at_most,
-            b_ub=np.zeros(2 * counted),
-            A_eq=sums,
-            b_eq=np.zeros(2),
-            bounds=[
-                *[(0, None)] * counted,
-                *((None, None), (1, LARGEST_SCALE)),
-                *[(0, 1)] * 2 * counted,
-            ],
-            method=method,
+            objective, at_most, np.zeros(2 * num), sums, np.zeros(2), bounds, method=method
         )
         if solved.status == 0:
-            break
-    if solved.status != 0:
-        raise RuntimeError(
-            f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
-        )
-    return solved.x[:p], solved.x[p:counted], solved.x[counted]
+            return solved.x[:p], solved.x[p:num], solved.x[num]
+    raise RuntimeError(
+        f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
+    )
 
 
 BARRIERS = tuple(10.0**-k for k in range(1, 12))
@@ -177,23 +157,19 @@ BEARABLE = 1e-10
 """the same, where rounding ends the search"""
 
 
-def maximum_entropy(inside: Floats, *, tight: Floats, loose: Floats, value: float) -> Floats:
+def _maximum_entropy(inside: Floats, tight: Floats, loose: Floats, value: float) -> Floats:
     """Return the optimal strategy of largest entropy, (S,); RuntimeError if it is not found.
 
-    Args:
-        inside: (S,) a strategy on the support, all entries positive.
-        tight: (S, T) payoffs against the answers that every optimal strategy makes equal.
-        loose: (S, L) payoffs against the other answers; ``inside`` earns more than ``value``.
-        value: of the game.
+    ``inside`` (S,) is a strategy whose entries are all positive. Against the answers ``tight``
+    (S, T) every optimal strategy earns the ``value`` of the game; against ``loose`` (S, L), the
+    others, ``inside`` earns more.
     """
     face = _directions(tight)
     if not face.shape[1]:
         return inside
     place, decrement = np.zeros(face.shape[1]), np.inf
     for barrier in BARRIERS if loose.shape[1] else (0.0,):
-        place, decrement = _climb(
-            place, inside=inside, face=face, loose=loose, value=value, barrier=barrier
-        )
+        place, decrement = _climb(place, inside, face, loose, value, barrier)
     # A barrier that ended early only makes the next one's way longer.
     if not decrement < BEARABLE:
         raise RuntimeError(
@@ -214,12 +190,9 @@ def _directions(tight: Floats) -> Floats:
 
 
 def _climb(
-    place: Floats, *, inside: Floats, face: Floats, loose: Floats, value: float, barrier: float
+    place: Floats, inside: Floats, face: Floats, loose: Floats, value: float, barrier: float
 ) -> tuple[Floats, float]:
-    """Return where the entropy plus the barrier is largest, and the decrement that is left.
-
-    By damped Newton steps.
-    """
+    """Return, by damped Newton steps, where entropy plus barrier is largest, and the decrement."""
 
     def cost(at: Floats) -> float:
         strategy = inside + face @ at
@@ -268,20 +241,11 @@ def nash_averaging(payoff: npt.ArrayLike) -> NashRatings:
     return NashRatings(matrix @ equilibrium.agents, equilibrium.hosts @ matrix, equilibrium)
 
 
-def nash_conv(payoff: npt.ArrayLike, hosts: npt.ArrayLike, agents: npt.ArrayLike) -> float:
+def nash_conv(payoff: npt.ArrayLike, equilibrium: Equilibrium) -> float:
     """Return what best answers take from both sides together, in the payoff's unit.
 
-    It is 0 just in an equilibrium (Lanctot et al. 2017, arXiv 1711.00832). Hosts (P,) and agents
-    (Q,) are played by shares that sum to 1.
+    It is 0 just in an equilibrium of the payoff (Lanctot et al. 2017, arXiv 1711.00832).
     """
     matrix = checked_payoff(payoff)
-    host = _strategy("hosts", hosts, matrix.shape[0])
-    agent = _strategy("agents", agents, matrix.shape[1])
-    return max(float((matrix @ agent).max() - (host @ matrix).min()), 0.0)
-
-
-def _strategy(side: str, strategy: npt.ArrayLike, size: int) -> Floats:
-    shares = np.asarray(strategy, dtype=np.float64)
-    if shares.shape != (size,) or (shares < 0).any() or abs(shares.sum() - 1.0) > 1e-6:
-        raise ValueError(f"{side} must be {size} shares that sum to 1, got {shares!r}")
-    return shares
+    conceded, earned = matrix @ equilibrium.agents, equilibrium.hosts @ matrix
+    return max(float(conceded.max() - earned.min()), 0.0)

@@ -106,32 +106,9 @@ def _checkpoint(trial: Trial) -> str:
 
 
 def game_of(roster: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
-    """Return value, equilibrium, what best answers take, and cycles; None where none was found.
-
-    Trials are named by their numbers, scripted players by their names; values are in rho.
-    """
-    analysed = meta_game(np.concatenate(list(games.moves), axis=2))
-    if analysed is None:
-        return None
-    hosts, agents = roster.names("host"), roster.names("agent")
-    return {
-        "value": analysed.value,
-        "hosts": {hosts[at]: share for at, share in analysed.hosts.items()},
-        "agents": {agents[at]: share for at, share in analysed.agents.items()},
-        "gaps": {
-            "host": dict(zip(hosts, analysed.host_gaps.tolist(), strict=True)),
-            "agent": dict(zip(agents, analysed.agent_gaps.tolist(), strict=True)),
-        },
-        "cyclic_share": analysed.cyclic_share,
-        "cycles": [
-            {
-                "hosts": [hosts[at] for at in cycle.hosts],
-                "agents": [agents[at] for at in cycle.agents],
-                "strength": cycle.strength,
-            }
-            for cycle in analysed.cycles
-        ],
-    }
+    """Return the game of a match by names: of trials their numbers; see `meta_game`."""
+    moves = np.concatenate(list(games.moves), axis=2)
+    return meta_game(moves, roster.names("host"), roster.names("agent"))
 
 
 @dataclass(frozen=True)
