@@ -1,10 +1,11 @@
-"""Offspring: what a child plays by, made from its parents as an operator says, and its trial.
+"""Offspring: what a child plays by, made from its parents as an operator says, and its test.
 
-Axes: P = 1, the child; B positions; in a trial 2 players, Q opponents, G games of each pair, R
-samples of the starts.
+Axes: P = 1, the child; in the test R samples of the starts.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -45,7 +46,6 @@ from hpsearch.population.operators.weights import (
     with_statistics_of,
 )
 from hpsearch.population.statistics import Floats, chance_better, resampled_rho
-from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import ScriptedPolicy
@@ -94,7 +94,13 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case GaussianMutation(strength=strength):
             return gaussian_mutation(first, strength=_number(strength, first), stream=stream)
         case SafeMutation(bound=bound):
-            return _safe(role, parents[0], bound, seed, stream)
+            draws_moves = parents[0].style.rate > 0
+            measure = policy_change if draws_moves else greedy_change
+            seen, most = _seen(role, parents, seed), _number(bound, first)
+            return safe_mutation(first, seen, bound=most, measure=measure, stream=stream)
+        case DistillationCrossover(learning=learning):
+            seen = _seen(role, parents, seed)
+            return distilled(first, last, first, seen=seen, options=learning, stream=stream)
         case LayerCrossover(share=share):
             mixed = layer_crossover(first, last, share=_number(share, first), stream=stream)
         case UnitCrossover(share=share):
@@ -103,66 +109,34 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             )
         case AlignedAverage(share=share):
             mixed = aligned_average(first, last, share=_number(share, first))
-        case DistillationCrossover(learning=learning):
-            seen = [_seen(role, parent, seed) for parent in parents]
-            return distilled(
-                first,
-                last,
-                first,
-                seen_by_first=seen[0],
-                seen_by_second=seen[1],
-                options=learning,
-                stream=stream,
+    if not mixed.statistics.shape[1]:
+        return mixed
+    # Batch norms must know what the mixture computes itself, not what its parents did.
+    return with_statistics_of(mixed, _seen(role, parents, seed).features)
+
+
+def _seen(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:
+    """Return positions that players meet against their panels, playing as in training's games."""
+    device, is_host = players[0].net.weights.device, role == "host"
+    never = torch.zeros(1, device=device)
+    parts = []
+    for player in players:
+        rate = torch.full((1,), player.style.rate, device=device)
+        for name in player.config.measured_against()[role]:
+            opponent = ScriptedPolicy(name)
+            part = visited(
+                role,
+                player.policy if is_host else opponent,
+                opponent if is_host else player.policy,
+                game_config(player.config),
+                starts=_stream(device, seed, role, "starts", name).keys,
+                num_games=NUM_LANES,
+                num_moves=NUM_MOVES,
+                exploration=(rate, never) if is_host else (never, rate),
+                stream=_stream(device, seed, role, "moves", name),
             )
-    return _with_own_statistics(mixed, role, parents, seed)
-
-
-def _safe(role: str, parent: SavedPlayer, bound: float, seed: int, stream: Stream) -> Network:
-    """Return a mutation of what the role plays by; a value tower, which moves nothing, stays."""
-    seen = _seen(role, parent, seed)
-    draws_moves = parent.style.rate > 0
-    return safe_mutation(
-        parent.net,
-        seen.features,
-        tower=POLICY,
-        bound=_number(bound, parent.net),
-        measure=policy_change(seen.legal) if draws_moves else greedy_change(seen.legal),
-        stream=stream,
-    )
-
-
-def _with_own_statistics(
-    net: Network, role: str, parents: Sequence[SavedPlayer], seed: int
-) -> Network:
-    """Return a mixture with batch norms that know what it computes itself, not what parents did."""
-    if not net.statistics.shape[1]:
-        return net
-    features = torch.cat([_seen(role, parent, seed).features for parent in parents], dim=1)
-    return with_statistics_of(net, features)
-
-
-def _seen(role: str, player: SavedPlayer, seed: int) -> MetPositions:
-    """Return positions that a player meets against its panel, playing as in training's games."""
-    device = player.net.weights.device
-    rate, never = torch.full((1,), player.style.rate, device=device), torch.zeros(1, device=device)
-    is_host = role == "host"
-    positions: MetPositions | None = None
-    for name in player.config.measured_against()[role]:
-        opponent = ScriptedPolicy(name)
-        more = visited(
-            role,
-            player.policy if is_host else opponent,
-            opponent if is_host else player.policy,
-            game_config(player.config),
-            starts=_stream(device, seed, role, "starts", name).keys,
-            num_games=NUM_LANES,
-            num_moves=NUM_MOVES,
-            exploration=(rate, never) if is_host else (never, rate),
-            stream=_stream(device, seed, role, "moves", name),
-        )
-        positions = more if positions is None else positions + more
-    assert positions is not None, "a configuration names opponents of every role that learns"
-    return positions
+            parts.append(part)
+    return reduce(add, parts)
 
 
 def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.base import check_alike, child
+from hpsearch.population.operators.base import bank, check_alike, child_of_bank
 from hpsearch.population.operators.layout import columns_from, places
 from hpsearch.trainers.config.weight_layout import Affine, Heads, WeightLayout
 from hpsearch.trainers.networks import Network
@@ -50,10 +50,7 @@ def permuted(net: Network, units: Sequence[Tensor]) -> Network:
     ``units`` int64 (P, U) for each group of the layout says which unit comes to each place. Those
     of inputs and outputs must be 0, 1, ..., and heads must stay together.
     """
-    taken = places(net.layout, units)
-    return child(
-        net, net.weights.gather(1, taken.weights), net.statistics.gather(1, taken.statistics)
-    )
+    return child_of_bank(net, bank(net).gather(1, places(net.layout, units)))
 
 
 def _match(body: WeightLayout, own: Tensor, other: Tensor) -> list[Tensor]:

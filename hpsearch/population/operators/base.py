@@ -20,6 +20,17 @@ def child(net: Network, weights: Tensor, statistics: Tensor) -> Network:
     return other
 
 
+def bank(net: Network) -> Tensor:
+    """Return weights and statistics side by side, (P, W + S)."""
+    return torch.cat([net.weights, net.statistics], dim=1)
+
+
+def child_of_bank(net: Network, values: Tensor) -> Network:
+    """Return a network of the structure of ``net`` with a copy of such values."""
+    sizes = [net.weights.shape[1], net.statistics.shape[1]]
+    return child(net, *values.split(sizes, dim=1))
+
+
 def scratch(net: Network) -> Network:
     """Return a copy to compute with and throw away.
 
@@ -75,7 +86,7 @@ def check_numbers(net: Network, **given: Tensor) -> None:
                 f"{name} must hold one number for each of {net.weights.shape[0]} members, "
                 f"got the shape {tuple(value.shape)}"
             )
-        # Operators run where a birth waits for the device anyway.
+        # Operators run where the making of a child waits for the device anyway.
         if not ((value >= 0) & value.isfinite()).all():
             raise ValueError(f"{name} must be finite and at least 0, got {value.tolist()}")
 

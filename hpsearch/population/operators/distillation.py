@@ -54,8 +54,7 @@ def distilled(
     second: Network,
     child: Network,
     *,
-    seen_by_first: MetPositions,
-    seen_by_second: MetPositions,
+    seen: MetPositions,
     options: Distillation,
     stream: Stream,
 ) -> Network:
@@ -64,32 +63,27 @@ def distilled(
     They begin as ``child``, which is not changed. All networks are of P members, of any shape and
     algorithm over the same observations and actions, else ValueError.
     """
-    positions = seen_by_first + seen_by_second
     for name, net in (("second", second), ("child", child)):
-        if (net.inputs, net.towers[POLICY].num_outputs) != (
-            first.inputs,
-            first.towers[POLICY].num_outputs,
-        ):
-            raise ValueError(
-                f"{name} must see and do what first does, {first.inputs} and "
-                f"{first.towers[POLICY].num_outputs} actions; got {net.inputs} and "
-                f"{net.towers[POLICY].num_outputs}"
-            )
-        check_members(net, first=first.weights, stream=stream, seen=positions.features)
-    lesson = lesson_of(first, second, positions, options)
+        own, wanted = (
+            f"{of.inputs} and {of.towers[POLICY].num_outputs} actions" for of in (net, first)
+        )
+        if own != wanted:
+            raise ValueError(f"{name} must see and do what first does, {wanted}; got {own}")
+        check_members(net, first=first.weights, stream=stream, seen=seen.features)
+    lesson = lesson_of(first, second, seen, options)
     student = scratch(child)
     betas = (options.beta1, options.beta2)
     adam = torch.optim.Adam([student.weights], lr=options.lr, betas=betas, eps=options.eps)
     member = torch.arange(len(student.weights), device=student.weights.device)[:, None]
     for _ in range(options.num_steps):
-        index = below(stream, options.batch_size, positions.features.shape[1])
+        index = below(stream, options.batch_size, seen.features.shape[1])
         part = Lesson(lesson.policy[member, index], lesson.value[member, index])
-        loss = imitation_loss(student, positions.at(index), part, options)
+        loss = imitation_loss(student, seen.at(index), part, options)
         # The sum over members: no member's gradient sees another.
         student.weights.grad = student.gradients(loss.sum())
         adam.step()
     taught = child_of(child, student.weights, student.statistics)
-    return with_statistics_of(taught, positions.features)
+    return with_statistics_of(taught, seen.features)
 
 
 @torch.no_grad()

@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.base import below, check_members, child, normal
+from hpsearch.population.operators.base import (
+    bank,
+    below,
+    check_members,
+    child,
+    child_of_bank,
+    normal,
+)
 from hpsearch.population.operators.growth import widened
 from hpsearch.population.operators.layout import by_reader, by_writer, layer_sizes, places
 from hpsearch.trainers.config.net_arch import Linear
@@ -92,15 +99,10 @@ def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Netwo
     those who have more are drawn.
     """
     old, new = net.layout, target.layout
-    groups = list(zip(old.groups, new.groups, strict=True))
-    sources = [_sources(stream, before.width, after.width) for before, after in groups]
-    taken = places(old, sources)
-    grown = child(
-        target, net.weights.gather(1, taken.weights), net.statistics.gather(1, taken.statistics)
-    )
-    copies = [
-        _copies(source, before.width) for source, (before, _) in zip(sources, groups, strict=True)
-    ]
+    widths = [(old.width, new.width) for old, new in zip(old.groups, new.groups, strict=True)]
+    sources = [_sources(stream, width, new_width) for width, new_width in widths]
+    grown = child_of_bank(target, bank(net).gather(1, places(old, sources)))
+    copies = [_copies(taken, width) for taken, (width, _) in zip(sources, widths, strict=True)]
     weights = grown.weights / by_reader(new, copies, otherwise=1.0)
     if noise > 0.0:
         weights = weights + noise * _symmetry_breaking(grown, old, stream)
@@ -125,14 +127,12 @@ def _copies(sources: Tensor, width: int) -> Tensor:
 
 def _symmetry_breaking(grown: Network, old: WeightLayout, stream: Stream) -> Tensor:
     """Return noise for the linear weights that write new units, float32 (P, W')."""
-    new, num_members = grown.layout, grown.weights.shape[0]
+    new, num_members, device = grown.layout, len(grown.weights), grown.weights.device
     is_new = [
-        (torch.arange(after.width, device=stream.keys.device) >= before.width).expand(
-            num_members, -1
-        )
+        (torch.arange(after.width, device=device) >= before.width).expand(num_members, -1)
         for before, after in zip(old.groups, new.groups, strict=True)
     ]
-    wanted = by_writer(new, is_new).weights.clone()
+    wanted = by_writer(new, is_new)[:, : new.size]
     for affine in new.affines:
         if affine.kind != "linear":
             wanted[:, affine.start : affine.bias.stop] = False
@@ -167,9 +167,8 @@ def _inherit(grown: Network, item: Item, net: Network, its: Item) -> None:
         grown.weights[:, own.start : own.bias.stop] = net.weights[:, other.start : other.bias.stop]
         if own.statistics is not None and other.statistics is not None:
             width = 2 * own.shape[1]
-            grown.statistics[:, own.statistics : own.statistics + width] = net.statistics[
-                :, other.statistics : other.statistics + width
-            ]
+            taken = net.statistics[:, other.statistics : other.statistics + width]
+            grown.statistics[:, own.statistics : own.statistics + width] = taken
 
 
 def _make_identity(grown: Network, item: Item) -> None:

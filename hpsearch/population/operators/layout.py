@@ -1,10 +1,10 @@
 """From values of units to values of the weights in the bank, by `weight_layout`.
 
-Axes: P members, U units of a group, W weights and S statistics of one member.
+Axes: P members, U units of a group, W weights and S statistics of one member, side by side as
+`base.bank` has them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,37 +13,23 @@ from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import Network
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A value for every weight and every statistic."""
+def places(source: WeightLayout, units: Sequence[Tensor]) -> Tensor:
+    """Return where in the bank of ``source`` each value of another network is to be taken from.
 
-    weights: Tensor
-    """(P, W)"""
-    statistics: Tensor
-    """(P, S)"""
-
-
-def places(source: WeightLayout, units: Sequence[Tensor]) -> Spread:
-    """Return where in the banks of ``source`` each weight of another network is to be taken from.
-
-    Args:
-        source: the network that weights are taken from.
-        units: int64 (P, U') for each group: which of the source's units each unit comes from.
-
-    Returns:
-        int64 (P, W') and (P, S'), to `gather` with.
+    ``units`` int64 (P, U') says for each group which of the source's units each unit comes from.
+    The result is int64 (P, W' + S'), to `gather` with.
     """
     nothing = units[0].new_zeros(units[0].shape[0], 1)
-    weights, statistics = [], [nothing[:, :0]]
+    weights, statistics = [], []
     for affine in source.affines:
         columns = columns_from(source, affine, units)
         rows = nothing if affine.rows is None else units[affine.rows]
         weight = affine.start + rows[:, :, None] * affine.shape[1] + columns[:, None]
         weights += [weight.flatten(1), affine.bias.start + columns]
         if affine.statistics is not None:
-            mean = affine.statistics + columns
+            mean = source.size + affine.statistics + columns
             statistics += [mean, mean + affine.shape[1]]
-    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
+    return torch.cat([*weights, *statistics], dim=1)
 
 
 def columns_from(source: WeightLayout, affine: Affine, units: Sequence[Tensor]) -> Tensor:
@@ -55,18 +41,18 @@ def columns_from(source: WeightLayout, affine: Affine, units: Sequence[Tensor]) 
     return torch.cat(columns, dim=-1)
 
 
-def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Spread:
+def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Tensor:
     """Return for every weight and statistic the value of its unit; ``values`` (P, U) by group.
 
     A unit's own are its incoming weights, its bias, and its place in norms.
     """
-    weights, statistics = [], [values[0][:, :0]]
+    weights, statistics = [], []
     for affine in layout.affines:
         columns = torch.cat([values[group] for group in affine.columns], dim=1)
         weights += [columns] * (affine.shape[0] + 1)
         if affine.statistics is not None:
             statistics += [columns, columns]
-    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
+    return torch.cat([*weights, *statistics], dim=1)
 
 
 def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) -> Tensor:
@@ -83,14 +69,15 @@ def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) 
     return torch.cat(columns, dim=1)
 
 
-def for_each_affine(layout: WeightLayout, value: Callable[[Affine], Tensor]) -> Spread:
+def for_each_affine(layout: WeightLayout, value: Callable[[Affine], Tensor]) -> Tensor:
     """Return for every weight and statistic the value (P, 1) of its affine."""
     weights, statistics = [], []
     for affine in layout.affines:
         own = value(affine)
         weights.append(own.expand(-1, affine.size))
-        statistics.append(own.expand(-1, 0 if affine.statistics is None else 2 * affine.shape[1]))
-    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
+        if affine.statistics is not None:
+            statistics.append(own.expand(-1, 2 * affine.shape[1]))
+    return torch.cat([*weights, *statistics], dim=1)
 
 
 def layer_sizes(net: Network) -> Tensor:
@@ -99,4 +86,4 @@ def layer_sizes(net: Network) -> Tensor:
     def size(affine: Affine) -> Tensor:
         return net.weights[:, affine.weight].square().mean(dim=1, keepdim=True).sqrt()
 
-    return for_each_affine(net.layout, size).weights
+    return for_each_affine(net.layout, size)[:, : net.layout.size]

@@ -26,6 +26,7 @@ from hpsearch.population.operators.base import (
     normal,
     scratch,
 )
+from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import Policy, Position, features_of, legal_values, softmax
 
@@ -33,8 +34,8 @@ NUM_PASSES = 16
 """backward passes at most that tell what matters to a mutation, K"""
 
 
-def sensitivity(net: Network, features: Tensor, *, tower: int, stream: Stream) -> Tensor:
-    """Return how far the outputs of a tower move with each weight, float32 (P, W).
+def sensitivity(net: Network, features: Tensor, stream: Stream) -> Tensor:
+    """Return how far the outputs of the policy move with each weight, float32 (P, W).
 
     The root of the sum, over outputs, of the squared mean derivative over positions ``features``
     (P, B, I). Weights of other towers get 0. If there are more than `NUM_PASSES` outputs, so many
@@ -43,8 +44,8 @@ def sensitivity(net: Network, features: Tensor, *, tower: int, stream: Stream) -
     """
     copy = scratch(net)
     squares = torch.zeros_like(net.weights)
-    for signs in _sums(net.towers[tower].num_outputs, stream).unbind(1):
-        out = copy(features, tower=tower).mean(dim=1)
+    for signs in _sums(net.towers[POLICY].num_outputs, stream).unbind(1):
+        out = copy(features, tower=POLICY).mean(dim=1)
         squares += copy.gradients((out * signs).sum()).square()
     return squares.sqrt()
 
@@ -59,36 +60,24 @@ def _sums(num_outputs: int, stream: Stream) -> Tensor:
     return sums
 
 
-Measure = Callable[[Tensor, Tensor], Tensor]
-"""from outputs before and after, float32 (P, B, A), how differently a member plays, float32 (P,), 0
-where nothing changed"""
+Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""from outputs before and after, float32 (P, B, A), and what is legal, bool (P, B, A), how
+differently a member plays, float32 (P,), 0 where nothing changed"""
 
 
-def policy_change(legal: Tensor) -> Measure:
-    """Return the measure of players who draw by probabilities; ``legal`` is bool (P, B, A).
+def policy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
+    """Return the mean total variation between the policies of players who draw their moves.
 
-    The mean over positions of the total variation between the two: the share of moves that would
-    be others.
+    It is the share of moves that would be others.
     """
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        change = softmax(after, legal) - softmax(before, legal)
-        return 0.5 * change.abs().sum(dim=2).mean(dim=1)
-
-    return measure
+    change = softmax(after, legal) - softmax(before, legal)
+    return 0.5 * change.abs().sum(dim=2).mean(dim=1)
 
 
-def greedy_change(legal: Tensor) -> Measure:
-    """Return the measure of players who play what they value highest; ``legal`` bool (P, B, A).
-
-    The share of positions where that is another action.
-    """
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        best, new = (legal_values(values, legal).argmax(dim=2) for values in (before, after))
-        return (best != new).float().mean(dim=1)
-
-    return measure
+def greedy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
+    """Return the share of positions where another action is valued highest."""
+    best, new = (legal_values(values, legal).argmax(dim=2) for values in (before, after))
+    return (best != new).float().mean(dim=1)
 
 
 LEAST_SENSITIVITY = 0.1
@@ -103,61 +92,43 @@ NUM_HALVINGS = 16
 
 
 def safe_mutation(
-    net: Network,
-    features: Tensor,
-    *,
-    tower: int,
-    bound: Tensor,
-    measure: Measure,
-    stream: Stream,
+    net: Network, seen: "MetPositions", *, bound: Tensor, measure: Measure, stream: Stream
 ) -> Network:
-    """Return children whose ``tower`` differs by as much noise as ``bound`` admits.
+    """Return children whose policies differ by as much noise as ``bound`` admits.
 
     The noise on a weight is divided by how much the weight matters (`sensitivity`). The gradients
     say what is safe to first order only, so the noise is scaled by bisection (the paper's SM-R) on
-    what ``measure`` really says: a child is never further from its parent than ``bound``. It may
-    stay nearer: noise is never larger than the weights themselves; and where no noise is near
-    enough, or the parent has diverged, the child is the parent.
+    what ``measure`` really says: a child is never further from its parent than ``bound`` float32
+    (P,). It may stay nearer: noise is never larger than the weights themselves; and where no noise
+    is near enough, or the parent has diverged, the child is the parent.
 
-    The other tower and running statistics stay those of the parent.
-
-    Args:
-        net: P parents.
-        features: float32 (P, B, I), positions that the parents meet.
-        tower: which one mutates.
-        bound: float32 (P,), of what ``measure`` says of outputs before and after.
-        measure: `policy_change` or `greedy_change`.
-        stream: one row a member.
-
-    Raises:
-        ValueError: if something is not of P members, or there is no such tower.
+    Another tower and running statistics stay those of the parent. ``seen`` are positions that the
+    parents meet. ValueError if something is not of P members.
     """
     check_shares(net, bound=bound)
-    check_members(net, features=features, stream=stream)
-    if not 0 <= tower < len(net.towers):
-        raise ValueError(f"tower must be in 0..{len(net.towers) - 1}, got {tower}")
-    matters = sensitivity(net, features, tower=tower, stream=stream)
-    own = net.layout.columns(tower)
+    check_members(net, features=seen.features, stream=stream)
+    matters = sensitivity(net, seen.features, stream)
+    own = net.layout.columns(POLICY)
     noise = torch.zeros_like(net.weights)
     noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
     noise *= _size(net.weights[:, own]) / _size(noise[:, own])
-    scale = _largest_scale(net, features, tower=tower, noise=noise, bound=bound, measure=measure)
+    scale = _largest_scale(net, seen, noise, bound, measure)
     return child(net, net.weights + scale[:, None] * noise, net.statistics)
 
 
 @torch.no_grad()
 def _largest_scale(
-    net: Network, features: Tensor, *, tower: int, noise: Tensor, bound: Tensor, measure: Measure
+    net: Network, seen: "MetPositions", noise: Tensor, bound: Tensor, measure: Measure
 ) -> Tensor:
     """Return the largest scale (P,) found at which the measure keeps to the bound, else 0."""
-    before, tried = net(features, tower=tower), scratch(net)
+    before, tried = net(seen.features, tower=POLICY), scratch(net)
     low, high = torch.full_like(bound, SMALLEST_LOG2_SCALE), torch.zeros_like(bound)
     largest = torch.zeros_like(bound)
     for _ in range(NUM_HALVINGS):
         middle = (low + high) / 2
         scale = middle.exp2()
         tried.weights.copy_(net.weights + scale[:, None] * noise)
-        is_safe = measure(before, tried(features, tower=tower)) <= bound
+        is_safe = measure(before, tried(seen.features, tower=POLICY), seen.legal) <= bound
         largest = torch.where(is_safe, scale, largest)
         low, high = torch.where(is_safe, middle, low), torch.where(is_safe, high, middle)
     return largest

@@ -12,14 +12,16 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.base import (
+    bank,
     check_alike,
     check_members,
     check_numbers,
     check_shares,
     child,
+    child_of_bank,
     normal,
 )
-from hpsearch.population.operators.layout import Spread, by_writer, for_each_affine, layer_sizes
+from hpsearch.population.operators.layout import by_writer, for_each_affine, layer_sizes
 from hpsearch.trainers.config.net_arch import Norm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
@@ -78,13 +80,7 @@ def aligned_average(first: Network, second: Network, *, share: Tensor) -> Networ
     """
     check_alike(first, second)
     check_shares(first, share=share)
-    second = aligned(second, first)
-    part = share[:, None]
-    return child(
-        first,
-        second.weights.lerp(first.weights, part),
-        second.statistics.lerp(first.statistics, part),
-    )
+    return child_of_bank(first, bank(aligned(second, first)).lerp(bank(first), share[:, None]))
 
 
 @torch.no_grad()
@@ -158,9 +154,5 @@ def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
         yield gene
 
 
-def _mixed(first: Network, second: Network, is_first: Spread) -> Network:
-    return child(
-        first,
-        torch.where(is_first.weights, first.weights, second.weights),
-        torch.where(is_first.statistics, first.statistics, second.statistics),
-    )
+def _mixed(first: Network, second: Network, is_first: Tensor) -> Network:
+    return child_of_bank(first, torch.where(is_first, bank(first), bank(second)))

@@ -66,8 +66,7 @@ def distil(first: Network, second: Network, child: Network, **changes) -> Networ
         first,
         second,
         child,
-        seen_by_first=positions(0),
-        seen_by_second=positions(1),
+        seen=positions(0) + positions(1),
         options=replace(OPTIONS, **changes),
         stream=stream(7, 8, 9),
     )
@@ -216,8 +215,7 @@ def test_a_child_depends_on_its_own_seed_and_parents_alone():
             parent,
             other,
             parent,
-            seen_by_first=positions(0),
-            seen_by_second=positions(1),
+            seen=positions(0) + positions(1),
             options=replace(OPTIONS, num_steps=5),
             stream=stream(*seeds),
         )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from hpsearch.population.operators import safe_mutation as module
 from hpsearch.population.operators.safe_mutation import (
-    Measure,
+    MetPositions,
     greedy_change,
     policy_change,
     safe_mutation,
@@ -18,25 +18,17 @@ from hpsearch.trainers.networks import Network
 BOUND = torch.tensor([0.01, 0.02, 0.04])
 
 
-def output_change(legal: Tensor) -> Measure:
+def output_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
     """Return the root mean square change of the outputs at ``legal`` bool (P, B, A)."""
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        squares = (after - before).square().where(legal, 0.0)
-        return (squares.sum(dim=(1, 2)) / legal.sum(dim=(1, 2))).sqrt()
-
-    return measure
+    squares = (after - before).square().where(legal, 0.0)
+    return (squares.sum(dim=(1, 2)) / legal.sum(dim=(1, 2))).sqrt()
 
 
-def relative_change(legal: Tensor) -> Measure:
+def relative_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
     """Return the same in standard deviations of the outputs before."""
-    change = output_change(legal)
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        mean = before.where(legal, 0.0).sum(dim=(1, 2)) / legal.sum(dim=(1, 2))
-        return change(before, after) / change(mean[:, None, None].expand_as(before), before)
-
-    return measure
+    mean = before.where(legal, 0.0).sum(dim=(1, 2)) / legal.sum(dim=(1, 2))
+    spread = output_change(mean[:, None, None].expand_as(before), before, legal)
+    return output_change(before, after, legal) / spread
 
 
 def legal(num_outputs: int = 4) -> Tensor:
@@ -45,14 +37,9 @@ def legal(num_outputs: int = 4) -> Tensor:
     return mask
 
 
-def mutated(net: Network, measure=None, **changes) -> Network:
-    options = {
-        "tower": 0,
-        "bound": BOUND,
-        "measure": measure or policy_change(legal()),
-        "stream": stream(7, 8, 9),
-    }
-    return safe_mutation(net, observations(), **options | changes)
+def mutated(net: Network, measure=policy_change, **changes) -> Network:
+    options = {"bound": BOUND, "measure": measure, "stream": stream(7, 8, 9)}
+    return safe_mutation(net, MetPositions(observations(), legal()), **options | changes)
 
 
 def jacobian(net: Network, member: int, x: Tensor) -> Tensor:
@@ -80,7 +67,7 @@ def jacobian(net: Network, member: int, x: Tensor) -> Tensor:
 
 def test_sensitivities_are_those_of_torchs_jacobian():
     net, x = network(tower([7, "l"])), observations()
-    sensitivities = sensitivity(net, x, tower=0, stream=stream(7, 8, 9))
+    sensitivities = sensitivity(net, x, stream(7, 8, 9))
     for p in range(P):
         by_output = jacobian(net, p, x[p]).mean(dim=0)
         expected = by_output.square().sum(dim=0).sqrt()
@@ -92,7 +79,7 @@ def test_few_passes_estimate_the_sum_over_many_outputs(monkeypatch):
     estimates = []
     for num_passes in (40, 30):
         monkeypatch.setattr(module, "NUM_PASSES", num_passes)
-        estimates.append(sensitivity(net, x, tower=0, stream=stream(7, 8, 9)))
+        estimates.append(sensitivity(net, x, stream(7, 8, 9)))
     exact, few = estimates
     ratio = few.square().sum(dim=1) / exact.square().sum(dim=1)
     assert ((ratio - 1).abs() < 0.5).all()
@@ -116,23 +103,21 @@ def test_the_policy_moves_as_far_as_it_may(towers):
     assert ((change > 0.97 * BOUND) | (moved > 0.99 * size)).all()
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_one_tower_mutates_and_the_other_stays(index):
-    net = network(tower([7, "l"]), tower([5, "b"], num_outputs=1))
-    every = legal(4) if index == 0 else torch.ones(P, 24, 1, dtype=torch.bool)
-    child = mutated(net, relative_change(every), tower=index)
+def test_the_policy_mutates_and_the_value_stays():
+    net, every = network(tower([7, "l"]), tower([5, "b"], num_outputs=1)), legal()
+    child = mutated(net, relative_change)
     old, new = outputs(net, observations()), outputs(child, observations())
-    assert torch.equal(old[1 - index], new[1 - index])
+    assert torch.equal(old[1], new[1])
     for p in range(P):
-        seen = old[index][p][every[p]]
-        change = (new[index][p][every[p]] - seen).square().mean().sqrt() / seen.std(correction=0)
+        seen = old[0][p][every[p]]
+        change = (new[0][p][every[p]] - seen).square().mean().sqrt() / seen.std(correction=0)
         assert change.item() == pytest.approx(BOUND[p].item(), rel=0.01)
 
 
 def test_greedy_players_keep_to_their_share_of_moves():
     net, x = network(tower([7, "l"])), observations()
     bound = torch.tensor([0.05, 0.1, 0.2])
-    child = mutated(net, greedy_change(legal()), bound=bound)
+    child = mutated(net, greedy_change, bound=bound)
     best = [
         outputs(player, x)[0].masked_fill(~legal(), -torch.inf).argmax(dim=2)
         for player in (net, child)
@@ -144,7 +129,7 @@ def test_greedy_players_keep_to_their_share_of_moves():
 
 def test_outputs_change_by_their_root_mean_square():
     net, x = network(tower([7, "l"])), observations()
-    child = mutated(net, output_change(legal()))
+    child = mutated(net, output_change)
     for p in range(P):
         change = (outputs(child, x)[0][p] - outputs(net, x)[0][p])[legal()[p]]
         assert change.square().mean().sqrt().item() == pytest.approx(BOUND[p].item(), rel=0.01)
@@ -153,7 +138,7 @@ def test_outputs_change_by_their_root_mean_square():
 def test_what_matters_less_moves_more():
     net = network(tower([32, "l", 32]))
     child = mutated(net)
-    matters = sensitivity(net, observations(), tower=0, stream=stream(7, 8, 9))
+    matters = sensitivity(net, observations(), stream(7, 8, 9))
     moved = (child.weights - net.weights).abs()
     for p in range(P):
         is_low = matters[p] < matters[p].median()
@@ -164,7 +149,7 @@ def test_no_room_means_no_change_and_a_diverged_parent_stays():
     net = network(tower([7]))
     assert torch.equal(mutated(net, bound=torch.zeros(P)).weights, net.weights)
     net.weights[1] = torch.nan
-    child = mutated(net, output_change(legal()))
+    child = mutated(net, output_change)
     assert child.weights[1].isnan().all()
     assert not child.weights[[0, 2]].isnan().any()
 
@@ -185,7 +170,5 @@ def test_a_child_depends_on_its_own_seed_alone():
 
 def test_arguments_must_fit():
     net = network(tower([7]))
-    with pytest.raises(ValueError, match=r"tower must be in 0\.\.0, got 1"):
-        mutated(net, tower=1)
     with pytest.raises(ValueError, match="bound must hold one number"):
         mutated(net, bound=BOUND[:2])

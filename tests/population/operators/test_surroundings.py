@@ -36,10 +36,9 @@ def test_the_stand_in_for_a_compiled_net_refuses(compiled_net):
 def test_safe_mutation_compiles_nothing(compiled_net):
     child = safe_mutation(
         compiled_net,
-        observations(),
-        tower=0,
+        MetPositions(observations(), torch.ones(P, 24, 4, dtype=torch.bool)),
         bound=torch.full((P,), 0.1),
-        measure=policy_change(torch.ones(P, 24, 4, dtype=torch.bool)),
+        measure=policy_change,
         stream=stream(7, 8, 9),
     )
     assert child.arithmetic == compiled_net.arithmetic
@@ -51,8 +50,7 @@ def test_distillation_compiles_nothing(compiled_net):
         compiled_net,
         compiled_net,
         compiled_net,
-        seen_by_first=seen,
-        seen_by_second=seen,
+        seen=seen,
         options=Distillation(
             num_steps=2,
             batch_size=8,
