@@ -16,9 +16,9 @@ from hpsearch.cluster.resuming import start_step
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
+from hpsearch.population.explore import explore
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Perturb, scripted_players
-from hpsearch.population.perturb import explore
 from hpsearch.population.selection import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at

@@ -1,29 +1,126 @@
 """Hyperparameters of children: their parents' ones, perturbed, or by a model of past improvements.
 
+Perturbing: Jaderberg et al., Population based training of neural networks (arXiv 1711.09846),
+section 4.1.1, "perturb" and "resample"; unlike there, on the parameter's own scale and inside its
+range. Values are in the form in which the study stores them.
+
 Model: Parker-Holder, Nguyen and Roberts, Provably efficient online hyperparameter optimization with
 population-based bandits (NeurIPS 2020, arXiv 2002.02518), PB2: a time-varying Gaussian process on
 changes of the score, its upper confidence bound maximised, with the points that are already under
-way taken as known for the bound's width.
-
-The process (Bogunovic, Scarlett and Cevher, AISTATS 2016, arXiv 1601.06650, TV-GP-UCB), observed
-with noise, has the covariance
+way taken as known for the bound's width. The process (Bogunovic, Scarlett and Cevher, AISTATS 2016,
+arXiv 1601.06650, TV-GP-UCB), observed with noise, has the covariance
 k((x, t), (x', t')) = exp(-|x - x'|^2 / 2 l^2) (1 - w)^(|t - t'| / 2).
 
 Axes: n observations, m queries, C children, D dimensions.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
-from typing import Any, assert_never
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.population.options import Keep, Model, Perturb, Schedule
-from hpsearch.population.perturb import IsActive, Number, explore, share_of, value_at
 from hpsearch.population.statistics import Floats
+
+Number = FloatParameter | IntParameter
+
+IsActive = Callable[[str, Mapping[str, Any]], bool]
+"""whether a parameter exists under these values of those before it"""
+
+
+def share_of(parameter: Number, value: float) -> float:
+    """Return the share of the range that lies below a value: the inverse of ``parameter.quantile``.
+
+    A value of a grid owns an interval, and is at its middle. ValueError outside the range.
+    """
+    if not parameter.low <= value <= parameter.high:
+        raise ValueError(
+            f"the value must lie in {parameter.low!r}..{parameter.high!r}, got {value!r}"
+        )
+    if parameter.low == parameter.high:
+        return 0.5
+    count = parameter.num_values()
+    if parameter.log:
+        # Every whole number owns the interval half way to its neighbours, also at the two ends.
+        margin = 0.0 if count is None else 0.5
+        low, high = math.log(parameter.low - margin), math.log(parameter.high + margin)
+        return (math.log(value) - low) / (high - low)
+    if count is None:
+        return (value - parameter.low) / (parameter.high - parameter.low)
+    return (_nearest_index(parameter, value, count) + 0.5) / count
+
+
+def value_at(parameter: Number, share: float) -> float:
+    """Return the value at a share of the range, which may be 1 or a little outside."""
+    return parameter.quantile(min(max(share, 0.0), math.nextafter(1.0, 0.0)))
+
+
+def _nearest_index(parameter: Number, value: float, count: int) -> int:
+    """Return the index of the nearest of the ``count`` values of a grid."""
+    if count == 1:
+        return 0
+    index = round((value - parameter.low) / (parameter.high - parameter.low) * (count - 1))
+    return min(max(index, 0), count - 1)
+
+
+def perturbed(parameter: Number, value: float, how: Perturb, *, up: bool) -> float:
+    """Return a number one step up or down, at the nearest bound where that leads outside.
+
+    On a grid (whole numbers are one) the step ends at the nearest value, and is at least one value
+    long. A parent's value from outside the range comes in first.
+    """
+    start = min(max(value, parameter.low), parameter.high)
+    sign = 1 if up else -1
+    if parameter.log:
+        target = start * math.exp(sign * math.log(how.factor))
+    else:
+        target = start + sign * how.range_share * (parameter.high - parameter.low)
+    count = parameter.num_values()
+    if count is None:
+        return min(max(target, parameter.low), parameter.high)
+    before, after = (_nearest_index(parameter, at, count) for at in (start, target))
+    if after == before:
+        after = min(max(before + sign, 0), count - 1)
+    return parameter.value(after)
+
+
+def changed(parameter: Parameter, value: Any, how: Perturb, rng: np.random.Generator) -> Any:
+    """Return a value of a child; it always takes two numbers, so as to leave others' alone."""
+    chance, draw = rng.random(2)
+    if isinstance(parameter, CategoricalParameter):
+        return parameter.quantile(draw) if chance < how.switch else value
+    if chance < how.resample:
+        return parameter.quantile(draw)
+    return perturbed(parameter, value, how, up=draw < 0.5)
+
+
+def explore(
+    values: Mapping[str, Any],
+    parameters: Mapping[str, Parameter],
+    is_active: IsActive,
+    how: Perturb,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Return the values of a child, perturbed and resampled.
+
+    A parameter that the parent lacks, because another choice of the child brings it about, is drawn
+    from its whole range; one that no longer exists is left out. Each of the parameters comes after
+    those on which its existence depends.
+    """
+    child: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if not is_active(name, child):
+            continue
+        if name in values:
+            child[name] = changed(parameter, values[name], how, rng)
+        else:
+            child[name] = parameter.quantile(rng.random())
+    return child
+
 
 LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)
 FORGETTING = (0.0, 0.02, 0.1, 0.3)
@@ -103,8 +200,7 @@ NEARNESS = 0.08
 """standard deviation of the candidates around a good point"""
 
 
-@dataclass(frozen=True)
-class Observations:
+class Observations(NamedTuple):
     """What was tried, when, and how much the score changed by it."""
 
     x: Floats
@@ -114,23 +210,13 @@ class Observations:
     change: Floats
     """(n,) of the score over the generation; high is good"""
 
-    def __post_init__(self) -> None:
-        if self.x.ndim != 2 or not len(self.x) == len(self.t) == len(self.change):
-            raise ValueError(
-                f"observations need x (n, D), t (n,) and change (n,), got "
-                f"{self.x.shape=}, {self.t.shape=}, {self.change.shape=}"
-            )
-        if not all(np.isfinite(part).all() for part in (self.x, self.t, self.change)):
-            raise ValueError("observations must be finite; leave out members that failed")
-
 
 def propose(
     seen: Observations, now: float, num_children: int, optimism: float, rng: np.random.Generator
 ) -> Floats:
     """Return points of the unit cube for the children of generation ``now``, float64 (C, D).
 
-    ``optimism`` is how many standard deviations are added to the mean. With nothing to tell points
-    apart, they are drawn anywhere.
+    With nothing to tell points apart, they are drawn anywhere.
     """
     dimensions = seen.x.shape[1]
     if len(seen.change) < 2 or np.ptp(seen.change) == 0:
@@ -204,13 +290,11 @@ def explored(
         {name: value for name, value in params.items() if name not in exploring.parameters}
         for params in parents
     ]
-    distinct: list[dict[str, Any]] = []
-    for values in kept:
-        if values not in distinct:
-            distinct.append(values)
     children: list[dict[str, Any]] = [{} for _ in parents]
     # Together where what must not change is the same: it decides which parameters there are.
-    for same in distinct:
+    for first, same in enumerate(kept):
+        if same in kept[:first]:
+            continue
         places = [place for place, values in enumerate(kept) if values == same]
         changed = _changed(how, [parents[place] for place in places], same, exploring, rng)
         for place, values in zip(places, changed, strict=True):
@@ -230,19 +314,13 @@ def _changed(
     def is_active(name: str, values: Mapping[str, Any]) -> bool:
         return exploring.is_active(name, {**same, **values})
 
-    perturbed = partial(explore, parameters=exploring.parameters, is_active=is_active, rng=rng)
-    match how:
-        case Perturb():
-            return [perturbed(parent, how=how) for parent in parents]
-        case Model():
-            children = [perturbed(parent, how=how.perturb) for parent in parents]
-            return _modelled(children, exploring, how.optimism, rng)
-        case _:
-            assert_never(how)
+    steps = how if isinstance(how, Perturb) else how.perturb
+    children = [explore(parent, exploring.parameters, is_active, steps, rng) for parent in parents]
+    return children if isinstance(how, Perturb) else _modelled(children, exploring, how, rng)
 
 
 def _modelled(
-    children: list[dict[str, Any]], exploring: Exploring, optimism: float, rng: np.random.Generator
+    children: list[dict[str, Any]], exploring: Exploring, how: Model, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Return children whose numbers the model proposes, as far as it knows them.
 
@@ -259,20 +337,15 @@ def _modelled(
     }
     if not numbers or not known:
         return children
-    shares = [
-        [share_of(kind, past.values[name]) for name, kind in numbers.items()] for past in known
-    ]
     seen = Observations(
-        x=np.array(shares),
-        t=np.array([past.generation for past in known], dtype=np.float64),
-        change=np.array([past.change for past in known], dtype=np.float64),
+        np.array(
+            [[share_of(kind, past.values[n]) for n, kind in numbers.items()] for past in known]
+        ),
+        np.array([past.generation for past in known], dtype=np.float64),
+        np.array([past.change for past in known], dtype=np.float64),
     )
-    points = propose(seen, exploring.generation, len(children), optimism, rng)
-    return [
-        child
-        | {
-            name: value_at(kind, float(share))
-            for (name, kind), share in zip(numbers.items(), point, strict=True)
-        }
-        for child, point in zip(children, points, strict=True)
-    ]
+    points = propose(seen, exploring.generation, len(children), how.optimism, rng)
+    for child, point in zip(children, points, strict=True):
+        for (name, kind), share in zip(numbers.items(), point, strict=True):
+            child[name] = value_at(kind, float(share))
+    return children

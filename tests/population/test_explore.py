@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
+from hpsearch.population.explore import changed, explore, perturbed, share_of, value_at
 from hpsearch.population.options import Perturb
-from hpsearch.population.perturb import changed, explore, perturbed, share_of, value_at
 from hpsearch.study.space import SearchSpace
 
 RATE = FloatParameter("float", 1e-5, 1e-2, log=True)

@@ -137,10 +137,3 @@ def test_without_history_it_explores_without_a_model():
     known = Exploring(parameters, lambda *_: True, [], 0)
     (child,) = explored(how, [{"rate": 1e-3}], known, rng())
     assert child["rate"] in (pytest.approx(1.25e-3), pytest.approx(0.8e-3))
-
-
-def test_observations_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="x \\(n, D\\)"):
-        Observations(np.zeros((3, 1)), np.zeros(2), np.zeros(3))
-    with pytest.raises(ValueError, match="finite"):
-        Observations(np.zeros((1, 1)), np.zeros(1), np.array([np.nan]))
