@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
-from hpsearch.monitor.sinks import Sinks, sink_makers, switched_off
+from hpsearch.monitor.sinks import Sinks, sink_makers, switching_off
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
 from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
 from hpsearch.monitor.watchdog import Activity, HangReport, Watchdog
@@ -53,7 +53,10 @@ class JobMonitor:
             self._named = NamedSections(device, self._activity, timed=config.timings)
         self.sections: Sections = self._named or NO_SECTIONS
         self._sinks = Sinks(sink_makers(config, job))
-        self._resources = _resources(config, device)
+        self._resources: Resources | None = None
+        if config.resources:
+            with switching_off("the use of resources"):
+                self._resources = Resources(device)
         self._profiler: StepProfiler | None = None
         if config.profiler is not None and self._named is not None:
             self._profiler = StepProfiler(config.profiler, job.traces, self._named, device)
@@ -156,41 +159,28 @@ class JobMonitor:
             values["steps_per_second"] = (step - before) / (now - then)
         self._last_time = now, step
         if self._resources is not None:
-            try:
+            with switching_off("the use of resources", self._drop_resources):
                 values |= self._resources.read()
-            except Exception as error:
-                print(switched_off("the use of resources", error), flush=True)
-                self._resources = None
         return values
 
+    def _drop_resources(self) -> None:
+        self._resources = None
+
     def _diverged(self, snapshot: MonitorSnapshot) -> dict[int, str]:
-        if self._config.max_loss is None:
-            return {}
-        diverged = {}
-        for index, member in enumerate(snapshot.members):
-            sentence = divergence(member.scalars, self._config.max_loss)
-            if sentence is not None:
-                diverged[index] = sentence
+        max_loss, diverged = self._config.max_loss, {}
+        if max_loss is not None:
+            for index, member in enumerate(snapshot.members):
+                if sentence := divergence(member.scalars, max_loss):
+                    diverged[index] = sentence
         return diverged
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
-        if self._profiler is None:
-            return
-        try:
-            call(self._profiler)
-        except Exception as error:
-            print(switched_off("the profiler", error), flush=True)
-            self._profiler = None
+        if self._profiler is not None:
+            with switching_off("the profiler", self._drop_profiler):
+                call(self._profiler)
 
-
-def _resources(config: MonitorConfig, device: torch.device) -> Resources | None:
-    if not config.resources:
-        return None
-    try:
-        return Resources(device)
-    except Exception as error:
-        print(switched_off("the use of resources", error), flush=True)
-        return None
+    def _drop_profiler(self) -> None:
+        self._profiler = None
 
 
 def _transfer(
@@ -206,8 +196,7 @@ def _transfer(
         tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
     if layers is not None:
         layer_names, statistics = layer_statistics(layers)
-        if layer_names:
-            tables.append(statistics)
+        tables += [statistics] if layer_names else []
     rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
     return list(scalars), layer_names, rows
 

@@ -10,7 +10,7 @@ import hmac
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -207,29 +207,26 @@ _DOCUMENTATION = {
 
 def gauges(job: JobPlace, snapshot: MonitorSnapshot) -> list[Metric]:
     """Return every gauge of a snapshot."""
-    by_name: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
-    for name, labels, label_values, value in _all_samples(job, snapshot):
-        by_name.setdefault(name, (labels, {}))[1][label_values] = value
-    return [
-        Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
-        for name, (labels, values) in by_name.items()
-    ]
+    gauges: dict[str, tuple[tuple[str, ...], dict[LabelValues, float]]] = {}
 
+    def add(name: str, labels: tuple[str, ...], label_values: LabelValues, value: float) -> None:
+        gauges.setdefault(name, (labels, {}))[1][label_values] = value
 
-def _all_samples(
-    job: JobPlace, snapshot: MonitorSnapshot
-) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
     for member in snapshot.members:
         trial = member.place.trial
-        yield "hpsearch_step", MEMBER_LABELS, (job.study, trial, ""), float(member.step)
+        add("hpsearch_step", MEMBER_LABELS, (job.study, trial, ""), float(member.step))
         for name, value in member.scalars.items():
             role, _, quantity = name.rpartition("/")
-            yield _metric(quantity), MEMBER_LABELS, (job.study, trial, role), value
+            add(_metric(quantity), MEMBER_LABELS, (job.study, trial, role), value)
     here = (job.study, job.job)
     for section, timing in snapshot.timings.items():
-        yield "hpsearch_job_section_seconds", SECTION_LABELS, (*here, section), timing.mean / 1e3
+        add("hpsearch_job_section_seconds", SECTION_LABELS, (*here, section), timing.mean / 1e3)
     for name, value in {**snapshot.job, "look_timestamp_seconds": snapshot.at}.items():
-        yield _metric(f"job_{name}"), JOB_LABELS, here, value
+        add(_metric(f"job_{name}"), JOB_LABELS, here, value)
+    return [
+        Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
+        for name, (labels, values) in gauges.items()
+    ]
 
 
 def _metric(quantity: str) -> str:

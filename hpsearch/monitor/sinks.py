@@ -2,15 +2,22 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from hpsearch.files import parse_json, read_lines, write_bytes
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
+from hpsearch.monitor.snapshot import (
+    JobPlace,
+    MemberFiles,
+    MemberPlace,
+    MemberSnapshot,
+    MonitorSnapshot,
+)
 
 
 class Sink(Protocol):
@@ -28,18 +35,13 @@ class Sinks:
         """Make the sinks; sentences call them by their names here."""
         self._sinks: dict[str, Sink] = {}
         for name, make in makers.items():
-            try:
+            with switching_off(name):
                 self._sinks[name] = make()
-            except Exception as error:
-                print(switched_off(name, error), flush=True)
 
     def write(self, snapshot: MonitorSnapshot) -> None:
         for name, sink in list(self._sinks.items()):
-            try:
+            with switching_off(name, partial(self._close, name)):
                 sink.write(snapshot)
-            except Exception as error:
-                print(switched_off(name, error), flush=True)
-                self._close(name)
 
     def __len__(self) -> int:
         return len(self._sinks)
@@ -53,10 +55,15 @@ class Sinks:
             self._sinks.pop(name).close()
 
 
-def switched_off(name: str, error: Exception) -> str:
-    """Return the sentence for a part that failed."""
-    reason = str(error) or type(error).__name__
-    return f"{name} is switched off and training goes on without it: {reason}"
+@contextmanager
+def switching_off(name: str, drop: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let an observer work; if it fails, say so and ``drop`` it."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
+        drop()
 
 
 def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
@@ -86,29 +93,23 @@ class TrainingLog:
     """
 
     def __init__(self) -> None:
-        self._files: dict[Path, TextIO] = {}
+        self._files = MemberFiles(_training_log)
 
     def write(self, snapshot: MonitorSnapshot) -> None:
-        for member in snapshot.members:
-            file = self._file(member.place)
+        for member, file in zip(snapshot.members, self._files.of(snapshot), strict=True):
             file.write(json.dumps(_line(snapshot, member)) + "\n")
             file.flush()
-        # Thousands may come and go while a job runs.
-        for path in self._files.keys() - {m.place.training_log for m in snapshot.members}:
-            self._files.pop(path).close()
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        self._files.close()
 
-    def _file(self, place: MemberPlace) -> TextIO:
-        """Open a member's file, without what earlier attempts wrote of steps made again now."""
-        path = place.training_log
-        if path not in self._files:
-            forget_after(path, place.step)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[path] = path.open("a", encoding="utf-8")
-        return self._files[path]
+
+def _training_log(place: MemberPlace) -> TextIO:
+    """Open a member's file, without what earlier attempts wrote of steps made again now."""
+    path = place.training_log
+    forget_after(path, place.step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", encoding="utf-8")
 
 
 def _line(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 The paths come from outside, where file names are decided. No torch here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,10 @@ class MemberPlace:
 
 @dataclass(frozen=True)
 class JobPlace:
-    """Where the observations of the job go."""
+    """Where the observations of the job go; its study and its own name are those in gauges."""
 
     study: str
-    """its name in gauges"""
     job: str
-    """its name in gauges"""
     textfile: Path
     """a file, ending in .prom as node_exporter's textfile collector wants it"""
     traces: Path
@@ -38,12 +37,10 @@ class JobPlace:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a section of the training loop took."""
+    """How long a section of the training loop took, in all, and how often it was passed."""
 
     milliseconds: float
-    """in all"""
     count: int
-    """how often it was passed"""
 
     @property
     def mean(self) -> float:
@@ -52,8 +49,6 @@ class Timing:
 
 @dataclass(frozen=True)
 class MemberSnapshot:
-    """What was observed of one member."""
-
     place: MemberPlace
     step: int
     scalars: Mapping[str, float]
@@ -73,3 +68,33 @@ class MonitorSnapshot:
     """by section, since the snapshot before; empty while switched off"""
     job: Mapping[str, float]
     """steps_per_second and, while switched on, the use of resources"""
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+FileT = TypeVar("FileT", bound=Closable)
+
+
+class MemberFiles(Generic[FileT]):
+    """An open file of each member that a snapshot shows."""
+
+    def __init__(self, begin: Callable[[MemberPlace], FileT]) -> None:
+        self._begin = begin
+        self._files: dict[MemberPlace, FileT] = {}
+
+    def of(self, snapshot: MonitorSnapshot) -> list[FileT]:
+        """Return the files of a snapshot's members; those of all others are closed."""
+        places = [member.place for member in snapshot.members]
+        # Thousands may come and go while a job runs.
+        for place in self._files.keys() - set(places):
+            self._files.pop(place).close()
+        for place in places:
+            if place not in self._files:
+                self._files[place] = self._begin(place)
+        return [self._files[place] for place in places]
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()

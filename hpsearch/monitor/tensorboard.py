@@ -13,14 +13,13 @@ import struct
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpsearch.monitor.config import needed
-from hpsearch.monitor.snapshot import MemberSnapshot, MonitorSnapshot
+from hpsearch.monitor.snapshot import MemberFiles, MemberPlace, MemberSnapshot, MonitorSnapshot
 
 POLYNOMIAL: Final = 0x82F63B78
 """Castagnoli's, bits reversed"""
@@ -125,24 +124,21 @@ class TensorBoard:
     def __init__(self) -> None:
         """UsageError if tensorboard is not installed."""
         check_tensorboard()
-        self._files: dict[Path, EventFile] = {}
+        self._files = MemberFiles(_event_file)
 
     def write(self, snapshot: MonitorSnapshot) -> None:
-        for member in snapshot.members:
-            folder = member.place.tensorboard
-            if folder not in self._files:
-                folder.mkdir(parents=True, exist_ok=True)
-                file = (folder / event_file_name()).open("xb")
-                self._files[folder] = EventFile(file, keeps=member.place.step)
-            self._files[folder].write(snapshot.at, member.step, _values(snapshot, member))
-            self._files[folder].flush()
-        # Thousands may come and go while a job runs.
-        for folder in self._files.keys() - {m.place.tensorboard for m in snapshot.members}:
-            self._files.pop(folder).close()
+        for member, file in zip(snapshot.members, self._files.of(snapshot), strict=True):
+            file.write(snapshot.at, member.step, _values(snapshot, member))
+            file.flush()
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        self._files.close()
+
+
+def _event_file(place: MemberPlace) -> EventFile:
+    place.tensorboard.mkdir(parents=True, exist_ok=True)
+    file = (place.tensorboard / event_file_name()).open("xb")
+    return EventFile(file, keeps=place.step)
 
 
 def _values(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, float]:

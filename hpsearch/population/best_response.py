@@ -69,11 +69,8 @@ def exploit(
 ) -> Exploited:
     """Train a best response to the player that a checkpoint holds for ``role``, and let them play.
 
-    The response trains for ``steps`` with fixed randomness; other arguments as in `crossplay`.
-
-    Raises:
-        CorruptError: if the checkpoint is damaged.
-        ConflictError: if it holds no learned player of the role.
+    The response trains for ``steps`` with fixed randomness; other arguments as in `crossplay`,
+    errors as of `train_response`.
     """
     with TemporaryDirectory() as folder:
         path = train_response(
@@ -85,9 +82,8 @@ def exploit(
             device=device.type,
             give_sign=lambda: None,
         )
-        own = load_player(player, role, device)
-        response = load_player(path, OTHER[role], device)
-    games = _games(own, role, response, PANELS[role], num_games, max_steps, split)
+        own, other = load_player(player, role, device), load_player(path, OTHER[role], device)
+    games = _games(own, role, other, PANELS[role], num_games, max_steps, split)
     against = games.pop(RESPONSE)
     return _exploited(role, steps, against, list(games.values()))
 
@@ -148,9 +144,8 @@ def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengt
     samples = taken(lambda response: response.moves[drawn].mean(axis=1))
     low, high = np.quantile(samples, [0.025, 0.975])
     value = taken(lambda response: np.asarray(response.moves.mean()))
-    return Exploited(
-        float(value), float(low), float(high), steps, rho(against, seed=0), panel(scripted, seed=0)
-    )
+    responded, by_panel = rho(against, seed=0), panel(scripted, seed=0)
+    return Exploited(float(value), float(low), float(high), steps, responded, by_panel)
 
 
 def train_response(
@@ -167,9 +162,8 @@ def train_response(
 
     It learns by the champion's own configuration: as its partner does, and from its partner's
     networks on, where the champion has one; else from new networks, as the champion itself does.
-
-    It is saved in ``folder``, where a whole one of an earlier call is kept. ``give_sign`` is called
-    every few steps.
+    A whole checkpoint of an earlier call in ``folder`` is kept. ``give_sign`` is called every few
+    steps.
 
     Raises:
         CorruptError: if the checkpoint is damaged.
@@ -179,8 +173,7 @@ def train_response(
     if there.exists() and checkpoint.is_whole(there):
         return there
     saved = checkpoint.load(champion, "no tensor").config  # what trains reads the tensors itself
-    config = _config(saved, champion, role, steps=steps, seed=seed, device=device)
-    trainer = build([config])
+    trainer = build([_config(saved, champion, role, steps=steps, seed=seed, device=device)])
     if OTHER[role] in read_config(saved, source=str(champion)).learning():
         trainer.warm_start(champion, 0)
     for made in range(0, steps, STRIDE):
@@ -195,33 +188,29 @@ def _config(
     """Return the champion's configuration with the other role learning, against it alone."""
     learner = OTHER[role]
     learns = "net_arch" in (saved[learner] or {})  # None where games draw it from several
-    section = dict(saved[learner] if learns else saved[role])
-    evaluation = {**saved["evaluation"], "opponents": [KNOWN_TO_BOTH]}
-    return read_config(
-        {
-            **saved,
-            "seed": seed,
-            "steps": steps,
-            "device": device,
-            role: {"checkpoint": str(champion)},
-            learner: _hastened(section, steps / saved["steps"]),
-            "opponents": None,
-            "evaluation": evaluation,
-            "checkpoint": {**saved["checkpoint"], "best": None, "warm_start": None},
-        },
-        source=f"the response to {champion}",
-    )
+    section = saved[learner] if learns else saved[role]
+    changes = {
+        "seed": seed,
+        "steps": steps,
+        "device": device,
+        role: {"checkpoint": str(champion)},
+        learner: _rescaled(section, steps / saved["steps"]),
+        "opponents": None,
+        "evaluation": {**saved["evaluation"], "opponents": [KNOWN_TO_BOTH]},
+        "checkpoint": {**saved["checkpoint"], "best": None, "warm_start": None},
+    }
+    return read_config({**saved, **changes}, source=f"the response to {champion}")
 
 
-def _hastened(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
+def _rescaled(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """Return a learner's settings with schedules that come as far in a training of another length.
 
     Else a response that trains for a tenth of the time would explore to its end.
     """
-    changed = dict(section)
-    for key, value in section.items():
-        if isinstance(value, Mapping):
-            changed[key] = _hastened(value, factor)
+    changed = {
+        key: _rescaled(value, factor) if isinstance(value, Mapping) else value
+        for key, value in section.items()
+    }
     if "mode" in section and section.get("steps") is not None:
         changed["steps"] = max(1, round(section["steps"] * factor))
     return changed

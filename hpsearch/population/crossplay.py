@@ -7,7 +7,6 @@ p * Q + q host p plays agent q.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from operator import itemgetter
 from typing import Final
 
@@ -58,20 +57,18 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
     for name, player in players.items():
         rate = player.config.evaluation.er if sampled else None
         alike.setdefault((rate, player.net.structure, player.style), {})[name] = player
-    return tuple(
-        PlayerGroup(tuple(bank), _policy(bank, sampled=sampled)) for bank in alike.values()
-    )
+    groups = []
+    for bank in alike.values():
+        first = next(iter(bank.values()))
+        policy: Policy = LearnedPolicy(_stacked(list(bank.values())), first.style.weigh)
+        if sampled:
+            policy = FixedRatePolicy(policy, first.config.evaluation.er)
+        groups.append(PlayerGroup(tuple(bank), policy))
+    return tuple(groups)
 
 
-def _policy(bank: Mapping[str, SavedPlayer], *, sampled: bool) -> Policy:
-    first = next(iter(bank.values()))
-    policy = LearnedPolicy(stacked(bank), first.style.weigh)
-    return FixedRatePolicy(policy, first.config.evaluation.er) if sampled else policy
-
-
-def stacked(bank: Mapping[str, SavedPlayer]) -> Network:
+def _stacked(players: Sequence[SavedPlayer]) -> Network:
     """Return the networks of players of one structure as one network of so many members."""
-    players = list(bank.values())
     net = players[0].net.like(len(players))
     for name, tensor in net.state().items():
         tensor.copy_(torch.cat([player.net.state()[name] for player in players]))
@@ -228,29 +225,26 @@ def play_everybody(
     their moves as often as in their own evaluations. ``tell`` is called with the number of pairs
     whenever some have played. ValueError if a side is empty.
     """
-
-    def play(some_hosts: Players, some_agents: Players) -> CrossPlay:
-        played = crossplay(
-            _groups(some_hosts, sampled=sampled),
-            _groups(some_agents, sampled=sampled),
-            game,
-            num_games=num_games,
-            max_steps=max_steps,
-            split=split,
-            device=device,
-        )
-        tell(some_hosts.count * some_agents.count)
-        return played
-
     pairs = max(1, MAX_COORDINATES // (num_games * game.max_num_points * game.dimension))
-    agents_at_once = min(pairs, agents.count)
-    hosts_at_once = max(1, pairs // max(1, agents_at_once))
-    return _joined(
-        [
-            [play(some_hosts, some_agents) for some_agents in _batches(agents, agents_at_once)]
-            for some_hosts in _batches(hosts, hosts_at_once)
-        ]
-    )
+    agents_at_once = min(pairs, max(1, agents.count))
+    hosts_at_once = pairs // agents_at_once
+    rows = []
+    for some_hosts in _batches(hosts, hosts_at_once):
+        row = []
+        for some_agents in _batches(agents, agents_at_once):
+            played = crossplay(
+                _groups(some_hosts, sampled=sampled),
+                _groups(some_agents, sampled=sampled),
+                game,
+                num_games=num_games,
+                max_steps=max_steps,
+                split=split,
+                device=device,
+            )
+            tell(some_hosts.count * some_agents.count)
+            row.append(played)
+        rows.append(row)
+    return _joined(rows)
 
 
 def _groups(players: Players, *, sampled: bool) -> tuple[PlayerGroup, ...]:
@@ -259,13 +253,11 @@ def _groups(players: Players, *, sampled: bool) -> tuple[PlayerGroup, ...]:
 
 def _batches(players: Players, size: int) -> Iterator[Players]:
     """Yield the players of a side, at most ``size`` at once."""
-    learned, scripted = iter(players.learned.items()), iter(players.scripted)
-    while True:
-        some = dict(islice(learned, size))
-        others = tuple(islice(scripted, size - len(some)))
-        if not (some or others):
-            return
-        yield Players(some, others)
+    learned = list(players.learned.items())
+    for first in range(0, players.count, size):
+        some = learned[first : first + size]
+        begin = max(0, first - len(learned))
+        yield Players(dict(some), players.scripted[begin : begin + size - len(some)])
 
 
 def _joined(rows: Sequence[Sequence[CrossPlay]]) -> CrossPlay:
@@ -287,15 +279,13 @@ def common_game(configs: Iterable[tuple[str, CommonConfig]]) -> GameConfig | Non
         ConflictError: if they know different games.
     """
     players = list(configs)
-    kinds: dict[str, list[str]] = {}
+    names_of: dict[str, dict[str, None]] = {}  # in order; a pair of one name plays both sides
     for name, config in players:
-        names = kinds.setdefault(_game_text(config), [])
-        if name not in names:  # a pair of one name plays both sides
-            names.append(name)
-    if len(kinds) > 1:
-        told = "; ".join(f"{', '.join(names)}: {game}" for game, names in kinds.items())
+        names_of.setdefault(_game_text(config), {})[name] = None
+    if len(names_of) > 1:
+        told = "; ".join(f"{', '.join(names)}: {game}" for game, names in names_of.items())
         raise ConflictError(
-            f"all must play the same game, but they know {len(kinds)} ({told}); name players of "
+            f"all must play the same game, but they know {len(names_of)} ({told}); name players of "
             "one game"
         )
     return game_config(players[0][1]) if players else None
