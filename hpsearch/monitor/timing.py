@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -56,14 +55,14 @@ class NamedSections:
     def __call__(self, name: str) -> AbstractContextManager[Any]:
         section = self._sections.get(name)
         if section is None:
-            section = self._sections[name] = _Section(name, self._enter, self._leave)
+            section = self._sections[name] = _Section(name, self)
         return section
 
     def read(self) -> Mapping[str, Timing]:
         """Return each section's time since the last reading; empty while not timed."""
         return {} if self._timer is None else self._timer.read()
 
-    def _enter(self, name: str) -> None:
+    def enter(self, name: str) -> None:
         self._activity.enter(name)
         annotation = None
         if self.annotated:
@@ -72,7 +71,7 @@ class NamedSections:
         start = None if self._timer is None else self._timer.start()
         self._open.append((name, start, annotation))
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         name, start, annotation = self._open.pop()
         if self._timer is not None:
             self._timer.stop(name, start)
@@ -84,23 +83,17 @@ class NamedSections:
 class _Section:
     """The block of one name; may be open more than once."""
 
-    __slots__ = ("_enter", "_leave", "_name")
+    __slots__ = ("_name", "_sections")
 
-    def __init__(self, name: str, enter: Callable[[str], None], leave: Callable[[], None]) -> None:
+    def __init__(self, name: str, sections: NamedSections) -> None:
         self._name = name
-        self._enter = enter
-        self._leave = leave
+        self._sections = sections
 
     def __enter__(self) -> None:
-        self._enter(self._name)
+        self._sections.enter(self._name)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave()
+    def __exit__(self, *error: object) -> None:
+        self._sections.leave()
 
 
 class _CpuTimer:
@@ -117,12 +110,8 @@ class _CpuTimer:
 
     def read(self) -> dict[str, Timing]:
         """Return each section's time since the last reading, and begin anew."""
-        timings = {
-            name: Timing(milliseconds, int(count))
-            for name, (milliseconds, count) in self._totals.items()
-        }
-        self._totals.clear()
-        return timings
+        totals, self._totals = self._totals, {}
+        return {name: Timing(total, int(count)) for name, (total, count) in totals.items()}
 
     def _add(self, name: str, milliseconds: float) -> None:
         total = self._totals.setdefault(name, [0.0, 0])
@@ -161,14 +150,13 @@ class _CudaTimer(_CpuTimer):
         return event
 
     def _add_up(self) -> None:
-        waiting = []
-        for name, start, end in self._pending:
+        pending, self._pending = self._pending, []
+        for name, start, end in pending:
             if end.query():
                 self._add(name, start.elapsed_time(end))
                 self._spare += (start, end)
             else:
-                waiting.append((name, start, end))
-        self._pending = waiting
+                self._pending.append((name, start, end))
 
 
 class StepProfiler:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,15 +93,15 @@ def test_every_rating_is_that_of_its_function(games, rated):
         assert host.played == nash.equilibrium.hosts[p]
         assert host.strength.value == strengths.hosts[p]
         assert host.strength.low == strengths.intervals(0.95)[0][0, p]
-        assert host.alpha_rank == rank.hosts[p]
-        alone = nash_conv(rho, np.eye(3)[p], nash.equilibrium.agents)
+        assert host.alpha_rank == rank.sum(axis=1)[p]
+        alone = nash_conv(rho, replace(nash.equilibrium, hosts=np.eye(3)[p]))
         assert host.exploitability == pytest.approx(alone)
         assert rho[p, int(host.best_answer[1:])] == rho[p].min()
     for agent, q in zip(rated.agents, order(rated.agents), strict=True):
         assert agent.nash.value == nash.agents[q]
         assert agent.strength.high == strengths.intervals(0.95)[1][1, q]
-        assert agent.alpha_rank == rank.agents[q]
-        alone = nash_conv(rho, nash.equilibrium.hosts, np.eye(3)[q])
+        assert agent.alpha_rank == rank.sum(axis=0)[q]
+        alone = nash_conv(rho, replace(nash.equilibrium, agents=np.eye(3)[q]))
         assert agent.exploitability == pytest.approx(alone)
         assert rho[int(agent.best_answer[1:]), q] == rho[:, q].max()
     assert rated.balance.value.value == nash.equilibrium.value

@@ -12,6 +12,7 @@ Axes: P members, U units of a group.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -128,13 +129,13 @@ class _Matching:
     def _written(self, affine: Affine, group: int) -> Tensor:
         """Return the likeness of units by the weights that write them."""
         widths = [self.body.groups[column].width for column in affine.columns]
-        own, other = (_weight(bank, affine) for bank in (self.own, self.other))
-        if affine.rows is not None:
-            own = own[self.order[affine.rows]]
+        # A bias follows its weight in the bank, as one more row.
         own, other = (
-            torch.cat([weight, bank[affine.bias][None]])
-            for weight, bank in ((own, self.own), (other, self.other))
+            values[affine.start : affine.bias.stop].unflatten(0, (-1, affine.shape[1]))
+            for values in (self.own, self.other)
         )
+        if affine.rows is not None:
+            own = own[[*self.order[affine.rows].tolist(), -1]]
         parts = zip(affine.columns, own.split(widths, 1), other.split(widths, 1), strict=True)
         products = [theirs.T @ mine for column, mine, theirs in parts if column == group]
         return torch.stack(products).sum(dim=0)
@@ -165,23 +166,14 @@ def _assign_heads(heads: Heads, similar: Sequence[Tensor]) -> list[Tensor]:
 
     Exact: how alike two heads are is the value of the best order of their units.
     """
-    size = similar[0].shape[0] // heads.count
+    size, count = similar[0].shape[0] // heads.count, range(heads.count)
     # (heads of the other, own heads, units, units)
     tables = [table.unfold(0, size, size).unfold(1, size, size) for table in similar]
-    inner = [
-        [[_assign(table[i, j]) for j in range(heads.count)] for i in range(heads.count)]
-        for table in tables
-    ]
-    alike = torch.tensor(
-        [
-            [
-                sum(float(_value(t[i, j], o[i][j])) for t, o in zip(tables, inner, strict=True))
-                for j in range(heads.count)
-            ]
-            for i in range(heads.count)
-        ],
-        dtype=torch.float64,
-    )
+    inner = [[[_assign(table[i, j]) for j in count] for i in count] for table in tables]
+    alike = torch.zeros(heads.count, heads.count, dtype=torch.float64)
+    for table, orders in zip(tables, inner, strict=True):
+        for i, j in product(count, count):
+            alike[i, j] += _value(table[i, j], orders[i][j])
     chosen = _assign(alike).tolist()
     return [torch.cat([j * size + orders[i][j] for i, j in enumerate(chosen)]) for orders in inner]
 

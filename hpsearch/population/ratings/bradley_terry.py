@@ -44,9 +44,8 @@ class Strengths:
 def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) -> Strengths:
     """Return the most likely strengths, and their covariance by the Fisher information.
 
-    The covariance takes games as independent. Games from the same starts are not quite; the
-    strengths of resampled starts then give intervals that know it. It also takes the posterior as
-    normal, which for players without a loss says less than is known: their intervals are wide.
+    The covariance takes games as independent, which those from the same starts are not quite, and
+    the posterior as normal, which makes the intervals of players without a loss too wide.
 
     Args:
         wins: (P, Q) games won by the host, halves allowed; see `wins_by_speed`.
@@ -108,7 +107,7 @@ def _slopes(strengths: Floats, won: Floats, played: Floats, ridge: float) -> tup
     stiff: where games are many, the prior's resistance would be lost to rounding.
     """
     p = len(won)
-    chance = _sigmoid(strengths[:p, None] - strengths[p:])
+    chance = np.exp(-np.logaddexp(0.0, strengths[p:] - strengths[:p, None]))
     surplus, weight = won - played * chance, played * chance * (1.0 - chance)
     gradient = np.concatenate([surplus.sum(axis=1), -surplus.sum(axis=0)]) - ridge * strengths
     information = np.block(
@@ -122,11 +121,6 @@ def _log_posterior(strengths: Floats, won: Floats, played: Floats, ridge: float)
     lead = strengths[: len(won), None] - strengths[len(won) :]
     likelihood = won * lead - played * np.logaddexp(0.0, lead)
     return float(likelihood.sum() - 0.5 * ridge * strengths @ strengths)
-
-
-def _sigmoid(logits: Floats) -> Floats:
-    chances: Floats = np.exp(-np.logaddexp(0.0, -logits))
-    return chances
 
 
 def wins_by_speed(moves: Ints) -> Floats:
