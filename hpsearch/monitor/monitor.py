@@ -42,8 +42,7 @@ class JobMonitor:
     ) -> None:
         """Switch on what ``config`` names, for members in the order of the population.
 
-        ``on_hang`` is called once, from another thread, when training hangs; it should say so and
-        end the process, since nothing else can.
+        ``on_hang`` is called once, from another thread; it should say so and end the process.
         """
         self._config = config
         self._members = list(members)
@@ -94,17 +93,11 @@ class JobMonitor:
         scalars: Callable[[], Mapping[str, Tensor]],
         layers: Callable[[], LayerTensors],
     ) -> Mapping[int, str]:
-        """Take a snapshot of the population if one is due.
+        """Take a snapshot if one is due; return the diverged members by index, each with why.
 
-        Args:
-            step: the job's.
-            steps: each member's step.
-            scalars: numbers of training by name, each (P,): ``host/loss``, ``host/lr`` and so on.
-                What is not known yet is left out; a NaN is a member's fault.
-            layers: weights and gradients, asked for only while layer statistics are on.
-
-        Returns:
-            The members that have diverged, by index, each with a sentence.
+        ``step`` is the job's, ``steps`` are the members'. ``scalars`` are numbers of training by
+        name, each (P,): ``host/loss``, ``host/lr`` and so on, without what is not known yet; a NaN
+        is a member's fault. ``layers`` are asked for only while layer statistics are on.
         """
         self._activity.beat()
         self._step = step

@@ -84,7 +84,7 @@ class Endpoint:
     ) -> None:
         """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used.
 
-        A request must show the ``token``, unless it is None, as ``Authorization: Bearer TOKEN``.
+        A request must show the ``token``, if any, as ``Authorization: Bearer TOKEN``.
         """
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 

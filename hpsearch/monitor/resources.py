@@ -67,9 +67,8 @@ def layer_statistics(layers: LayerTensors) -> tuple[list[str], Tensor]:
     """Return the names of the statistics and their values, float64 (P, L), on the layers' device.
 
     ``host/0.weight`` gives ``host/0.weight/weight_mean``, ``weight_std``, ``gradient_mean`` and
-    ``gradient_std``. The standard deviation is that of all the layer's numbers, the root of their
-    mean squared distance from the mean: 0 for a layer of one number. Layers without a gradient or
-    without a number are left out.
+    ``gradient_std``, over all the layer's numbers. Layers without a gradient or a number are left
+    out.
     """
     names: list[str] = []
     columns: list[Tensor] = []

@@ -67,10 +67,9 @@ def exploit(
     split: str,
     device: torch.device,
 ) -> Exploited:
-    """Train a best response to the player that a checkpoint holds for ``role``, and let them play.
+    """Train a best response to the player of a checkpoint in ``role``, and let them play.
 
-    The response trains for ``steps`` with fixed randomness; other arguments as in `crossplay`,
-    errors as of `train_response`.
+    Arguments as in `crossplay`, errors as of `train_response`; the randomness is fixed.
     """
     with TemporaryDirectory() as folder:
         path = train_response(
@@ -203,10 +202,7 @@ def _config(
 
 
 def _rescaled(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return a learner's settings with schedules that come as far in a training of another length.
-
-    Else a response that trains for a tenth of the time would explore to its end.
-    """
+    """Return a learner's settings with schedules as far along in a training of another length."""
     changed = {
         key: _rescaled(value, factor) if isinstance(value, Mapping) else value
         for key, value in section.items()

@@ -95,10 +95,9 @@ def breed(
     *,
     num_vacant: int,
 ) -> BreedingPlan:
-    """Return what comes next in the place of each member whose interval has ended.
+    """Return what comes next where an interval has ended, and in ``num_vacant`` lost places.
 
-    ``scores`` are in the order of the members, ``records`` by the names of operators; the
-    ``num_vacant`` places of members that were lost get children of good ones.
+    ``scores`` are in the order of the members, ``records`` by the names of operators.
     """
     # Separate streams: another operator or mate changes nothing of who is replaced and what
     # children explore.
@@ -251,8 +250,8 @@ class Mating:
 def operator_chances(records: Sequence[OperatorRecord], floor: float) -> Floats:
     """Return the chance of each operator, float64 (O,), none below ``floor``.
 
-    Source: probability matching with a minimal probability, as in Thierens, An adaptive pursuit
-    strategy for allocating operator probabilities (GECCO 2005).
+    Source: Thierens, An adaptive pursuit strategy for allocating operator probabilities (GECCO
+    2005), probability matching with a minimal probability.
     """
     quality = np.array([record.quality for record in records])
     chances: Floats = floor + (1 - floor * len(records)) * quality / quality.sum()

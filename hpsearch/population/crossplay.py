@@ -143,17 +143,9 @@ def crossplay(
 ) -> CrossPlay:
     """Let every host play every agent, greedily unless their policies have rates.
 
-    Args:
-        hosts: P in all, each name once.
-        agents: Q in all, each name once.
-        game: which starts, and how a move is made.
-        num_games: G.
-        max_steps: moves after which a game counts as unfinished.
-        split: name of the set of starts; sets of different names are independent.
-        device: where the players' networks are.
-
-    Raises:
-        ValueError: if a side is empty, or a name stands twice on it.
+    There are P hosts and Q agents in all, each name once on its side (ValueError); their networks
+    are on ``device``. Games count as unfinished after ``max_steps`` moves. ``split`` names the set
+    of starts; sets of different names are independent.
     """
     host_names = tuple(name for group in hosts for name in group.names)
     agent_names = tuple(name for group in agents for name in group.names)

@@ -107,9 +107,8 @@ def explore(
 ) -> dict[str, Any]:
     """Return the values of a child, perturbed and resampled.
 
-    A parameter that the parent lacks, because another choice of the child brings it about, is drawn
-    from its whole range; one that no longer exists is left out. Each of the parameters comes after
-    those on which its existence depends.
+    A parameter that the parent lacks is drawn from its whole range; one that no longer exists under
+    the child's choices is left out. Each parameter comes after those on which it depends.
     """
     child: dict[str, Any] = {}
     for name, parameter in parameters.items():
@@ -243,7 +242,7 @@ def _candidates(model: Posterior, now: float, rng: np.random.Generator) -> Float
 
 
 def _under_way(model: Posterior, point: Floats, now: float) -> Posterior:
-    """Return the model as if the point had been seen to do as expected: only less is unsure.
+    """Return the model as if the point had done as expected, so that only less is unsure.
 
     Source: Desautels, Krause and Burdick, GP-BUCB (JMLR 15, 2014).
     """
@@ -322,10 +321,9 @@ def _changed(
 def _modelled(
     children: list[dict[str, Any]], exploring: Exploring, how: Model, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Return children whose numbers the model proposes, as far as it knows them.
+    """Return children whose numbers the model proposes, as far as all of them and the history have.
 
-    It knows those that exist for every child and throughout the history, which must lie in their
-    ranges; choices, and numbers that exist for some alone, stay.
+    The history's values must lie in their ranges; choices and other numbers stay.
     """
     known = [past for past in exploring.history if np.isfinite(past.change)]
     all_values = [*children, *(past.values for past in known)]

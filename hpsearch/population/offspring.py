@@ -76,10 +76,9 @@ def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict
 
 
 def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed: int) -> Network:
-    """Return the child's network of the role that grows, which plays as the parent's does.
+    """Return the network of the role that grows: it plays as the parent's and looks as ``target``.
 
-    It looks like ``target``, whose weights do not count. The same arguments give the same child,
-    bit for bit on one kind of device. ValueError if the parent's network cannot grow so.
+    The same arguments give the same child. ValueError if the parent's network cannot grow so.
     """
     stream = _stream(parent.net.weights.device, seed, role)
     return grow(parent.net, target, noise=operator.noise, stream=stream)
@@ -158,8 +157,8 @@ def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int)
     """Return the chance that the first is stronger than the second, equals counting half.
 
     Both, of one game and the same roles, play greedily against the scripted players that they are
-    measured by, ``num_games`` from the same starts, which ``seed`` names and nothing else uses. A
-    host's strength is its mean log rho, an agent's minus that; those of a pair are added.
+    measured by, from the same starts, which ``seed`` names. A host's strength is its mean log rho,
+    an agent's minus that; those of a pair are added.
     """
     strengths = [
         _strengths(role, {"first": first[role], "second": second[role]}, num_games, seed)

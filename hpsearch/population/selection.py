@@ -68,10 +68,9 @@ def by_tournament(
     islands: Sequence[str],
     rng: np.random.Generator,
 ) -> list[Replacement]:
-    """Return for each elite itself, for all other members children.
+    """Return for each elite itself, for all others a child of a tournament's winner on the island.
 
-    Those of the winner of a tournament on the island if it is surely better than the member, else
-    of the member itself.
+    Of the member itself, where the winner is not surely better.
     """
     scores = _mean(named)
     elites = set(best_first(scores)[: options.elites].tolist())
@@ -99,9 +98,8 @@ def by_pareto(
 ) -> list[Replacement]:
     """Return for each member itself, or a child of one of the best front of its island.
 
-    ``named`` and ``fresh`` are objectives, (R, K, M). Those are replaced that NSGA-II would drop
-    first; the confidence is the share of fresh samples in which the parent must lie in a better
-    front.
+    Of objectives (R, K, M). Those are replaced that NSGA-II would drop first; the confidence is the
+    share of fresh samples in which the parent must lie in a better front.
     """
     objectives = named.mean(axis=0)
     order, front = nsga2_order(objectives).tolist(), front_of_each(objectives)

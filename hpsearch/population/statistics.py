@@ -49,7 +49,7 @@ def rho_errors(moves: Ints) -> Floats:
     """Return the standard error of every pair's rho, float64 (P, Q), from games (P, Q, G).
 
     By the delta method: rho is one over the mean length m, so its error is that of m over m^2.
-    Errors of pairs that share starts are correlated; `resampled_rho` keeps that, these do not.
+    Unlike `resampled_rho` it does not keep that pairs share starts.
     """
     num_games = checked_num_games(moves)
     if num_games < 2:
@@ -97,20 +97,13 @@ def chance_of_best(draws: npt.ArrayLike) -> Floats:
 def drawn_means(
     scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int
 ) -> Floats:
-    """Draw the candidates' means from what their seeds tell, float64 (R, K).
+    """Draw the candidates' means, float64 (R, K), from the scores of each candidate's seeds, (N,).
 
-    Model: a candidate's scores are normal about its mean, with one spread for all candidates, and a
-    flat prior on the means and on the logarithm of the spread. The posterior of the means is then a
-    common inverse chi-square variance, and normal means given it (Gelman et al., Bayesian data
-    analysis, 3rd edition, section 3.2). One spread, because that of three seeds is hardly known.
-
-    Args:
-        scores: of each candidate, (N,); one seed is enough if other candidates have more.
-        rng: draws them.
-        num_draws: R.
-
-    Raises:
-        ValueError: if a candidate has no seed, no candidate has two, or a score is not finite.
+    Model: a candidate's scores are normal about its mean, with one spread for all candidates, as
+    that of three seeds is hardly known, and a flat prior on the means and on the logarithm of the
+    spread. The posterior of the means is then a common inverse chi-square variance, and normal
+    means given it (Gelman et al., Bayesian data analysis, 3rd edition, section 3.2). ValueError if
+    a candidate has no seed, no candidate has two, or a score is not finite.
     """
     seeds = [np.asarray(values, dtype=np.float64) for values in scores]
     if not all(values.ndim == 1 and len(values) and np.isfinite(values).all() for values in seeds):

@@ -32,9 +32,8 @@ _SURELY_BETTER = 1e-9
 def aligned(net: Network, reference: Network) -> Network:
     """Return ``net`` with its hidden units in the order in which ``reference`` has the like.
 
-    What it computes stays the same, to rounding. A ``net`` that is ``reference`` in another order
-    comes back as ``reference``, bit for bit, where no two units are the same. ValueError if both
-    are not alike.
+    It computes the same, to rounding; ``reference`` itself in another order comes back bit for bit,
+    where no two units are the same. ValueError if both are not alike.
     """
     check_alike(net, reference)
     orders = [
@@ -46,10 +45,9 @@ def aligned(net: Network, reference: Network) -> Network:
 
 
 def permuted(net: Network, units: Sequence[Tensor]) -> Network:
-    """Return ``net`` with its units in another order.
+    """Return ``net`` with its units in another order: ``units`` int64 (P, U) for each group.
 
-    ``units`` int64 (P, U) for each group of the layout says which unit comes to each place. Those
-    of inputs and outputs must be 0, 1, ..., and heads must stay together.
+    Those of inputs and outputs must be 0, 1, ..., and heads must stay together.
     """
     return child_of_bank(net, bank(net).gather(1, places(net.layout, units)))
 

@@ -34,8 +34,8 @@ def child_of_bank(net: Network, values: Tensor) -> Network:
 def scratch(net: Network) -> Network:
     """Return a copy to compute with and throw away.
 
-    Never compiled, because each network of its own shape would be a case of the one function that
-    torch compiles, and drawn at no cost, because its first weights are written over.
+    Never compiled, as each network of its own shape would be a case of the one function that torch
+    compiles; its first weights are cheap, as they are written over.
     """
     towers = [replace(tower, init="uniform") for tower in net.towers]
     keys = torch.zeros(len(net.weights), dtype=torch.int64, device=net.weights.device)

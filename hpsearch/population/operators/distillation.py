@@ -92,8 +92,8 @@ def lesson_of(
 ) -> Lesson:
     """Return what there is to learn at each position, as ``options.compare`` says.
 
-    What the parent thinks who values the position higher (the Q-filter), the first where both value
-    it alike; or the mean of both.
+    What the parent thinks who values the position higher (the Q-filter), of equals the first; or
+    the mean of both.
     """
     plays = [play_of(net, positions, options, training=False) for net in (first, second)]
     if options.compare == "mean":

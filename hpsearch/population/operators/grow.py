@@ -33,16 +33,12 @@ from hpsearch.trainers.networks import Network
 def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Network:
     """Return networks with the layers of ``target`` that compute what ``net`` computes.
 
-    To rounding, and in training too. First the layers of ``net`` become as wide as those of
-    ``target`` that they are to be, then the others come in between.
-
-    Args:
-        net: P members.
-        target: what the children shall look like; encoders as they are. Its weights do not count.
-        noise: standard deviation of what is added to the incoming weights of new units and to new
-            linear layers, as a share of the root mean square of their layer's; 0 for none. Copies
-            that stay equal learn the same for ever.
-        stream: one row a member; new blocks' other weights are drawn from it as a fresh network's.
+    To rounding, and in training too. First the layers of ``net`` (P members) become as wide as
+    those of ``target`` that they are to be, then the others come in between. The weights of
+    ``target`` do not count. ``noise`` is the standard deviation of what is added to the incoming
+    weights of new units and to new linear layers, as a share of the root mean square of their
+    layer's: copies that stay equal learn the same for ever. New blocks' other weights are drawn as
+    a fresh network's.
 
     Raises:
         ValueError: if ``target`` cannot be reached by widening and new layers, or ``stream`` is
@@ -95,8 +91,7 @@ def _with_layers(tower: Tower, items: Sequence[Item], kept: Sequence[int]) -> To
 def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Network:
     """Return networks with the widths of ``target``; copies have their unit's place in norms.
 
-    Where the new width is a multiple of the old one, all units have equally many copies; else
-    those who have more are drawn.
+    Units that have more copies than others are drawn.
     """
     old, new = net.layout, target.layout
     widths = [(old.width, new.width) for old, new in zip(old.groups, new.groups, strict=True)]

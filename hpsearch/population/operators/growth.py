@@ -1,7 +1,6 @@
 """Into which layers a tower can grow without changing what it computes; needs no torch.
 
-Growing is widening, after which new layers that begin as the identity come in between. A plan tells
-it from configurations, `grow.py` of networks.
+Growing is widening, after which new layers that begin as the identity come in between.
 """
 
 from collections.abc import Sequence

@@ -38,9 +38,8 @@ def sensitivity(net: Network, features: Tensor, stream: Stream) -> Tensor:
     """Return how far the outputs of the policy move with each weight, float32 (P, W).
 
     The root of the sum, over outputs, of the squared mean derivative over positions ``features``
-    (P, B, I). Weights of other towers get 0. If there are more than `NUM_PASSES` outputs, so many
-    sums of them with random signs stand for all: the expected square of such a sum is the sum of
-    squares.
+    (P, B, I); 0 for other towers. More than `NUM_PASSES` outputs are stood for by so many sums of
+    them with random signs, whose expected squares are the same.
     """
     copy = scratch(net)
     squares = torch.zeros_like(net.weights)
@@ -94,16 +93,13 @@ NUM_HALVINGS = 16
 def safe_mutation(
     net: Network, seen: "MetPositions", *, bound: Tensor, measure: Measure, stream: Stream
 ) -> Network:
-    """Return children whose policies differ by as much noise as ``bound`` admits.
+    """Return children whose policies differ by as much noise as ``bound`` float32 (P,) admits.
 
-    The noise on a weight is divided by how much the weight matters (`sensitivity`). The gradients
-    say what is safe to first order only, so the noise is scaled by bisection (the paper's SM-R) on
-    what ``measure`` really says: a child is never further from its parent than ``bound`` float32
-    (P,). It may stay nearer: noise is never larger than the weights themselves; and where no noise
-    is near enough, or the parent has diverged, the child is the parent.
-
-    Another tower and running statistics stay those of the parent. ``seen`` are positions that the
-    parents meet. ValueError if something is not of P members.
+    The noise on a weight is divided by how much the weight matters (`sensitivity`), which is true
+    to first order only; so it is scaled by bisection (the paper's SM-R) on what ``measure`` says.
+    Noise is never larger than the weights themselves; where none is near enough, or the parent has
+    diverged, the child is the parent. Another tower and running statistics stay the parent's.
+    ``seen`` are positions that the parents meet. ValueError if something is not of P members.
     """
     check_shares(net, bound=bound)
     check_members(net, features=seen.features, stream=stream)
@@ -182,16 +178,9 @@ def visited(
 ) -> MetPositions:
     """Return every position of ``role`` in games of P members, one after another in each lane.
 
-    Args:
-        role: whose positions.
-        host: plays for P members.
-        agent: plays for P members.
-        game: how starts are drawn and moves made.
-        starts: int64 (P,), keys of the starts.
-        num_games: G, games at a time.
-        num_moves: T.
-        exploration: rates of host and agent, float32, (P, G) or what broadcasts to it.
-        stream: one row a member, for what players draw.
+    Host and agent play for P members, with ``exploration`` rates float32, (P, G) or what broadcasts
+    to it. ``starts`` int64 (P,) are keys; there are ``num_games`` G lanes of ``num_moves`` T moves.
+    ``stream`` is for what players draw.
     """
     device = starts.device
     games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)

@@ -73,10 +73,9 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
 def aligned_average(first: Network, second: Network, *, share: Tensor) -> Network:
     """Return ``share`` float32 (P,) of the first parents and the rest of the aligned second ones.
 
-    Ainsworth et al., Git Re-Basin, arXiv 2209.04836. The child keeps the first parent's order of
-    units. Activations of an average vary less than those of its parents (Jordan et al., REPAIR,
-    arXiv 2211.08403): `with_statistics_of` gives batch norms what the child itself sees.
-    ValueError if the parents are not alike, or ``share`` is not of P members.
+    Ainsworth et al., Git Re-Basin, arXiv 2209.04836. Activations of an average vary less than those
+    of its parents (Jordan et al., REPAIR, arXiv 2211.08403): see `with_statistics_of`. ValueError
+    if the parents are not alike, or ``share`` is not of P members.
     """
     check_alike(first, second)
     check_shares(first, share=share)
@@ -104,10 +103,9 @@ def with_statistics_of(net: Network, features: Tensor) -> Network:
 def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
     """Return children that have each layer, whole, from one of their parents.
 
-    A layer goes with the norms that follow it and their running statistics; a residual block and a
-    block of attention stay whole. The layers of all towers are drawn independently, as in the
-    uniform crossover of Syswerda (ICGA 1989) with layers as genes. ``share`` float32 (P,) is the
-    probability that a layer comes from ``first``. ValueError if the parents are not alike, or
+    A layer goes with the norms that follow it and their running statistics; blocks stay whole. The
+    layers are the genes of the uniform crossover of Syswerda (ICGA 1989); ``share`` float32 (P,) is
+    the probability that one comes from ``first``. ValueError if the parents are not alike, or
     something is not of P members.
     """
     _check(first, second, share, stream)
@@ -122,12 +120,10 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
 
 
 def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
-    """Return children that have each unit from one of their parents.
+    """Return children that have each unit from one of their parents, which are aligned before.
 
     A unit goes with its incoming weights, bias, place in norms and running statistics, and all
-    that writes one residual stream takes a unit from the same parent. It means what it meant only
-    if its inputs do: parents of different descent should be aligned first (`alignment.aligned`).
-    Arguments and errors are those of `layer_crossover`.
+    that writes one residual stream takes a unit from the same parent. Else as `layer_crossover`.
     """
     _check(first, second, share, stream)
     widths = [group.width for group in first.layout.groups]

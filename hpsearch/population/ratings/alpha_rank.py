@@ -56,14 +56,10 @@ def _transitions(host_chance: Floats, agent_chance: Floats) -> Floats:
 def stationary_distribution(transitions: Floats) -> Floats:
     """Return how often an irreducible chain is in each state in the long run, (S,).
 
-    States are taken out one after another, without a subtraction, so also tiny probabilities
-    come out to full relative accuracy: Grassmann, Taksar and Heyman, Operations Research 33 (1985).
-
-    Args:
-        transitions: (S, S) chances to go from a row to a column; the diagonal does not count.
-
-    Raises:
-        ValueError: if some state cannot be left for the ones before it, so the chain is reducible.
+    ``transitions`` (S, S) go from a row to a column; the diagonal does not count. States are taken
+    out one after another, without a subtraction, so that tiny probabilities come out to full
+    relative accuracy: Grassmann, Taksar and Heyman, Operations Research 33 (1985). ValueError if
+    some state cannot be left for the ones before it.
     """
     chain = np.array(transitions, dtype=np.float64)
     for last in range(len(chain) - 1, 0, -1):

@@ -126,8 +126,8 @@ def _log_posterior(strengths: Floats, won: Floats, played: Floats, ridge: float)
 def wins_by_speed(moves: Ints) -> Floats:
     """Return how many of the games (P, Q, G) each host won against each agent, float64 (P, Q).
 
-    A host wins a game that takes fewer moves than the median over all pairs from the same start; a
-    game that takes as many is half a win. So a start that takes long for all favours none.
+    A host wins a game that takes fewer moves than the median over all pairs from the same start,
+    and half of one that takes as many.
     """
     checked_num_games(moves)
     usual = np.median(moves, axis=(0, 1))

@@ -60,9 +60,9 @@ def swap_cycles(
     """Return the strongest cycles of two hosts and two agents, at most ``num_cycles``.
 
     Host a does better than b against x, b better than a against y; agent y holds a down better than
-    x does, and x holds b down better than y does. The strength is the least of these four gains,
-    each at the lower end of its interval, and above zero. Standard ``errors`` of the payoff (P, Q)
-    are taken as independent, (P, Q) or one for all.
+    x does, and x holds b better. The strength is the least of these four gains, each at the lower
+    end of its interval, and above zero. Standard ``errors`` (P, Q), or one for all, are taken as
+    independent.
     """
     matrix = checked_payoff(payoff)
     reach = num_errors(confidence) * np.asarray(errors, dtype=np.float64)
