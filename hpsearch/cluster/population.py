@@ -27,7 +27,6 @@ from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.errors import DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace
-from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
@@ -263,14 +262,14 @@ class Population:
             self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
             member.end("interrupted", self._slots.steps[row])
 
-    def _hang(self, report: HangReport) -> None:
+    def _hang(self, sentence: str, stacks: str) -> None:
         """End a process that has made no step for too long; called beside the stuck thread."""
-        print(report.stacks, flush=True)
-        print(f"hpsearch: training failed ({HUNG}): {report}", file=sys.stderr, flush=True)
+        print(stacks, flush=True)
+        print(f"hpsearch: training failed ({HUNG}): {sentence}", file=sys.stderr, flush=True)
         steps = dict(self._slots.steps)  # not the trainer's: a stuck device would not tell them
         try:
             for row, member in list(self._slots.members.items()):
-                member.end("failed", steps.get(row, 0), kind=HUNG, message=str(report))
+                member.end("failed", steps.get(row, 0), kind=HUNG, message=sentence)
         finally:
             # The stuck thread would never hear of anything milder.
             os._exit(TrainingFailedError.exit_code)

@@ -22,7 +22,7 @@ from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switching_off
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
 from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
-from hpsearch.monitor.watchdog import Activity, HangReport, Watchdog
+from hpsearch.monitor.watchdog import Activity, OnHang, Watchdog
 
 
 class JobMonitor:
@@ -38,7 +38,7 @@ class JobMonitor:
         job: JobPlace,
         members: Sequence[MemberPlace],
         device: torch.device,
-        on_hang: Callable[[HangReport], None],
+        on_hang: OnHang,
     ) -> None:
         """Switch on what ``config`` names, for members in the order of the population.
 

@@ -4,7 +4,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 
 
 class Activity:
@@ -36,23 +35,8 @@ CHECKS = 20
 MAX_CHECK_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class HangReport:
-    """Where a hanging process was found."""
-
-    seconds: float
-    """without a sign of progress"""
-    section: str | None
-    """in which the training loop was, as ``update/backward``; None outside all of them"""
-    stacks: str
-    """of all threads, the innermost call last"""
-
-    def __str__(self) -> str:
-        where = "outside all named sections" if self.section is None else f"in {self.section}"
-        return (
-            f"no sign of progress for {self.seconds:g} seconds, {where}; see the stacks in the "
-            "job's log, or raise monitor.hang_timeout if a step may take so long"
-        )
+OnHang = Callable[[str, str], None]
+"""called with a sentence and the stacks of all threads"""
 
 
 class Watchdog:
@@ -63,9 +47,7 @@ class Watchdog:
     interpreter's lock stops the watchdog too; torch, numba, sleeping and waiting let go of it.
     """
 
-    def __init__(
-        self, activity: Activity, seconds: float, on_hang: Callable[[HangReport], None]
-    ) -> None:
+    def __init__(self, activity: Activity, seconds: float, on_hang: OnHang) -> None:
         self._activity = activity
         self._seconds = seconds
         self._on_hang = on_hang
@@ -88,8 +70,16 @@ class Watchdog:
                 continue
             silent += check
             if silent > self._seconds:
-                self._on_hang(HangReport(self._seconds, self._activity.section, stacks()))
+                self._on_hang(self._sentence(), stacks())
                 return
+
+    def _sentence(self) -> str:
+        section = self._activity.section
+        where = "outside all named sections" if section is None else f"in {section}"
+        return (
+            f"no sign of progress for {self._seconds:g} seconds, {where}; see the stacks in the "
+            "job's log, or raise monitor.hang_timeout if a step may take so long"
+        )
 
 
 def stacks() -> str:

@@ -17,8 +17,13 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.base import bank, check_alike, child_of_bank
-from hpsearch.population.operators.layout import columns_from, places
+from hpsearch.population.operators.base import (
+    bank,
+    check_alike,
+    child_of_bank,
+    columns_from,
+    places,
+)
 from hpsearch.trainers.config.weight_layout import Affine, Heads, WeightLayout
 from hpsearch.trainers.networks import Network
 

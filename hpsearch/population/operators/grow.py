@@ -18,13 +18,16 @@ from hpsearch.game.stream import Stream
 from hpsearch.population.operators.base import (
     bank,
     below,
+    by_reader,
+    by_writer,
     check_members,
     child,
     child_of_bank,
+    layer_sizes,
     normal,
+    places,
 )
 from hpsearch.population.operators.growth import widened
-from hpsearch.population.operators.layout import by_reader, by_writer, layer_sizes, places
 from hpsearch.trainers.config.net_arch import Linear
 from hpsearch.trainers.config.weight_layout import Item, Tower, WeightLayout
 from hpsearch.trainers.networks import Network

@@ -13,15 +13,17 @@ from hpsearch.game.stream import Stream
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.base import (
     bank,
+    by_writer,
     check_alike,
     check_members,
     check_numbers,
     check_shares,
     child,
     child_of_bank,
+    for_each_affine,
+    layer_sizes,
     normal,
 )
-from hpsearch.population.operators.layout import by_writer, for_each_affine, layer_sizes
 from hpsearch.trainers.config.net_arch import Norm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network

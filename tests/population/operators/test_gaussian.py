@@ -4,7 +4,7 @@ import pytest
 import torch
 from operator_nets import every_structure, network, stream, tower
 
-from hpsearch.population.operators.layout import layer_sizes
+from hpsearch.population.operators.base import layer_sizes
 from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.networks import Network
 
