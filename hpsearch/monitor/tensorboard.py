@@ -1,8 +1,7 @@
 """Event files of TensorBoard, and the sink that writes snapshots into them. No torch here.
 
-Files are not written by torch's SummaryWriter: it makes an event of every scalar and has a thread a
-file, which costs ten times as much, and a full disk is noticed only in its thread. Nor by
-tensorboard's writer, whose checksum goes through every byte in Python.
+torch's SummaryWriter makes an event of every scalar, at ten times the cost, and notices a full disk
+only in its thread; tensorboard's writer computes its checksum byte by byte in Python.
 
 Source of the format: https://www.tensorflow.org/tutorials/load_data/tfrecord.
 """

@@ -27,9 +27,9 @@ def front_of_each(objectives: npt.ArrayLike) -> Ints:
 def fronts_of_samples(samples: Floats) -> Ints:
     """Return the same for each sample of (R, K, M), int64 (R, K).
 
-    A member's front is one more than the last of those who dominate it. In lexicographic order
-    these all come before it, so one pass is enough; each of its steps is taken in all samples at
-    once, on places in the order of each objective, since small integers compare fastest.
+    A member's front is one more than that of the last who dominates it. Those come before it
+    in lexicographic order, so one pass is enough, in all samples at once; small integers compare
+    fastest.
     """
     values = comparable(samples)
     places = [_places(values[:, :, m]) for m in range(values.shape[2])]

@@ -1,8 +1,7 @@
 """Statistics of small samples: starts drawn again, chances of being best, interquartile means.
 
-Game g of every pair has the same start, so a start that takes long takes long for all. Drawing
-whole starts keeps that, and differences of players become surer than their values are. Any rating
-of the drawn payoffs, one after another, gives that rating's interval.
+Game g of every pair has the same start. Drawing whole starts keeps that, so that differences of
+players are surer than their values. The rating of each drawn payoff gives a rating's interval.
 
 Axes: P hosts, Q agents, G games of each pair, R samples, K candidates, N seeds of a candidate.
 """

@@ -1,12 +1,9 @@
 """Alignment: the hidden units of one parent in the order in which the other has the like.
 
-A network computes the same when the units of a group trade places, so two parents that learned the
-same may have it in different places; averaging and crossover by unit presuppose one order. Weight
-matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836, algorithm 1).
-
-Of the symmetries of these networks it uses permutations, of heads too; not the scales of ReLU, the
-signs of tanh, or the linear maps between queries and keys.
-
+A network computes the same when the units of a group trade places, so averaging and crossover by
+unit presuppose one order. Weight matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836,
+algorithm 1), by permutations, of heads too; not by the scales of ReLU, the signs of tanh, or the
+linear maps between queries and keys.
 Axes: P members, U units of a group.
 """
 
@@ -60,9 +57,9 @@ def permuted(net: Network, units: Sequence[Tensor]) -> Network:
 def _match(body: WeightLayout, own: Tensor, other: Tensor) -> list[Tensor]:
     """Return for each group which of its own units, int64 (U,), comes to each place.
 
-    Algorithm 1 begins anywhere. Here each group is first matched by what writes it alone, from the
-    inputs on: where one parent is the other in another order that is the best match already. The
-    descent then takes the groups in their order, not at random, so that it needs no seed.
+    Each group is first matched by what writes it alone, from the inputs on: the best match already
+    where one parent is the other in another order. The descent then takes groups in their order,
+    not at random as in algorithm 1, so that it needs no seed.
     """
     order = [torch.arange(group.width) for group in body.groups]
     matching = _Matching(body, own, other, order)

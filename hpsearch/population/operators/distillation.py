@@ -1,13 +1,11 @@
 """Distillation crossover: a child that learns from both parents' play.
 
-From each where that one values a position higher: the Q-filtered distillation crossover of Bodnar,
-Day, Lio, Proximal distilled evolutionary reinforcement learning, arXiv 1906.09807, for discrete
-actions. Or what they think together, whose errors partly cancel (Anschel, Baram, Shimkin,
-Averaged-DQN, arXiv 1611.01929), in one network (Hinton, Vinyals, Dean, Distilling the knowledge in
-a neural network, arXiv 1503.02531). Weights never mix, so parents and child may differ in shape and
-in algorithm: a network of one tower values actions, one of two is an actor-critic (`style`).
-Q-values teach and learn as policies by their softmax (Rusu et al., Policy distillation, arXiv
-1511.06295).
+From each where that one values a position higher: the Q-filtered crossover of Bodnar, Day, Lio,
+Proximal distilled evolutionary reinforcement learning, arXiv 1906.09807, for discrete actions. Or
+what they think together, whose errors partly cancel (Anschel, Baram, Shimkin, Averaged-DQN, arXiv
+1611.01929). Weights never mix, so parents and child may differ in shape and in algorithm: a network
+of one tower values actions, one of two is an actor-critic. Q-values teach and learn as policies by
+their softmax (Rusu et al., Policy distillation, arXiv 1511.06295).
 
 Axes: P members, B positions, b of them in a batch, A actions.
 """

@@ -1,13 +1,11 @@
 """Cycles of best answers: agent x holds host a down, host b beats x, agent y holds b down.
 
 Where there is one, no host is the best, and training against the newest opponent alone goes round.
-Axes: P hosts, Q agents, G games of each pair.
-
-How much of a payoff is cyclic is told by the combinatorial Hodge decomposition of the graph in
-which every host meets every agent (Jiang, Lim, Yao and Ye, Mathematical Programming 127, 2011;
-Balduzzi et al. 2018 for tournaments): a transitive part, a number for the host less one for the
+How much of a payoff is cyclic is told by a Hodge decomposition (Jiang, Lim, Yao, Ye, Mathematical
+Programming 127, 2011; Balduzzi et al. 2018 for tournaments): a number for the host less one for the
 agent, and a cyclic part, which sums to zero over the opponents of every player. Payoffs that only
 bend the scale of strengths count as cyclic too, so compare the shares of rho and of log rho.
+Axes: P hosts, Q agents, G games of each pair.
 """
 
 from collections.abc import Sequence
