@@ -1,13 +1,11 @@
 """hpsearch evaluate on scripted players, whose figures are known, and on players just built."""
 
-import io
 import json
 import math
 
 import pytest
-from rich.console import Console
 
-from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_table
+from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_rows
 from hpsearch.cli import main
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -97,12 +95,12 @@ def test_an_agent_is_laid_beside_hosts(capsys):
 def test_without_end_is_null_in_json_and_words_in_text(capsys):
     role = json.loads(printed(capsys, "all_coord", *QUICK, "--json"))["roles"]["host"]
     assert role["yardstick"]["ade"][1]["player"] is None
-    console = Console(file=io.StringIO(), width=100)
     depths = (NamedDepths("A1", 1, 2.0, 1.0), NamedDepths("A2", 3, 4.0, math.inf))
     nothing = RandomDepths(200, 5.3, math.nan, math.nan, 1.0)
     yardstick = Yardstick("host", depths, nothing)
-    console.print(yardstick_table("all_coord", yardstick))
-    assert console.file.getvalue().splitlines()[-1].split() == ["all_coord", "1", "no", "end"]
+    _, rows = yardstick_rows("all_coord", yardstick)
+    assert [row[0] for row in rows] == ["all_coord", "best play", "best published model"]
+    assert rows[0] == ("all_coord", "1", "no end")
     assert yardstick_line(yardstick).endswith("best play 5.30 moves; without end")
 
 

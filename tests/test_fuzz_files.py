@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tiny_configs import CONFIGS
 
 from hpsearch import files, yaml_file
-from hpsearch.analysis.candidates import whole_confirmation
+from hpsearch.analysis.confirmation import whole_confirmation
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
 from hpsearch.cluster.pins import pin, pinned
 from hpsearch.cluster.record_files import CurveFile, read_record

@@ -318,17 +318,18 @@ def test_a_member_of_a_population_trains_an_interval(tmp_path):
 
 
 def test_every_measured_shape_can_be_read():
-    shapes = forecast_module._seconds_a_step()
-    assert {shape.algorithm for shape in shapes} == {"dqn", "ppo"}
-    for shape, seconds in shapes.items():
-        assert forecast_module._work_of(shape) > 1000
-        assert 0 < seconds < 10
+    for algorithm in ("dqn", "ppo"):
+        runs = [*forecast_module._measured_runs(algorithm, "cpu")]
+        assert runs
+        for rows in (*runs, *forecast_module._measured_runs(algorithm, "cuda")):
+            assert forecast_module._work_of(algorithm, rows[0]["sizes"]) > 1000
+            assert 0 < sum(float(row["seconds_a_step"]) for row in rows) < 10
 
 
 def test_work_is_weights_times_rows():
     """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
     config = read_config(yaml_file.load(ROOT / "studies/trainers/choose_first.yaml"), source="")
-    work = forecast_module._work(config, "host")
+    work = config.policy_size("host") * config.rows_learned("host")
     assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
 
 

@@ -5,12 +5,11 @@ that is over. The depth of the tree is the host's worst case. There are trees of
 of best play, from the ADE singularities, as text and as pictures.
 """
 
-import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 from torch import Tensor
@@ -161,9 +160,16 @@ def tree_text(tree: Tree) -> str:
 
 
 def summary(tree: Tree) -> str:
-    at_least = "" if tree.is_whole else "at least "
-    moves = "no end" if tree.is_endless else f"{at_least}{tree.depth} moves"
-    return f"{moves} in the worst case, {tree.num_decisions} choices shown"
+    choices = "1 choice" if tree.num_decisions == 1 else f"{tree.num_decisions} choices"
+    return f"{worst_case(tree)} in the worst case, {choices} shown"
+
+
+def worst_case(tree: Tree) -> str:
+    """Return how many moves the host needs in the worst case."""
+    if tree.is_endless:
+        return "no end"
+    moves = "1 move" if tree.depth == 1 else f"{tree.depth} moves"
+    return moves if tree.is_whole else f"at least {moves}"
 
 
 TREE_DEPTH: Final = 30
@@ -231,10 +237,73 @@ def _tree(host: Host, rows: Rows, num_rows: int, *, reposition: bool) -> Tree:
     )
 
 
-LEAF_WIDTH: Final = 0.62  # inches from one leaf to the next
-LEVEL_HEIGHT: Final = 0.95  # inches from one level to the next
-LINE_WIDTH: Final = 12  # characters of a line of points
+LEVEL: Final = 86  # pixels from one level to the next
+LINE: Final = 11  # pixels of a line of text
+CHARACTER: Final = 6.1  # pixels of a character
+PADDING: Final = 5
+GAP: Final = 10  # pixels between neighbours at least
+DOT: Final = 5  # radius of a game that is over
+TOP: Final = 34
+ANSWER_AT: Final = 0.56  # where on its edge an answer is written, as a share from above
+LABEL_WIDTH: Final = 12  # characters of a line of points
 MAX_LINES: Final = 4  # lines of points that a node shows
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where a node or an answer is drawn, in pixels, y downward."""
+
+    x: float  # of its middle
+    y: float
+    width: float = 0.0
+    height: float = 0.0
+
+
+def boxes_of(tree: Tree) -> list[Box]:
+    """Return where the nodes are drawn; no two overlap."""
+    children = tree.children()
+    sizes = [_size(node) for node in tree.nodes]
+    room = [width + GAP for width, _ in sizes]
+    for index in reversed(range(len(tree.nodes))):  # children come after their parents
+        if children[index]:
+            room[index] = max(room[index], sum(room[child] for child in children[index]))
+    left = [0.0] * len(tree.nodes)
+    for index, below in enumerate(children):
+        begin = left[index] + (room[index] - sum(room[child] for child in below)) / 2
+        for child in below:
+            left[child], begin = begin, begin + room[child]
+    return [
+        Box(left[index] + room[index] / 2, TOP + LEVEL * node.depth, *sizes[index])
+        for index, node in enumerate(tree.nodes)
+    ]
+
+
+def _size(node: TreeNode) -> tuple[float, float]:
+    if node.state == "over":
+        return 2 * DOT, 2 * DOT
+    lines = label(node)
+    return CHARACTER * max(map(len, lines)) + 2 * PADDING, LINE * len(lines) + 2 * PADDING
+
+
+def label(node: TreeNode) -> list[str]:
+    """Return the lines in a node: its points, and the host's choice or how the game stands."""
+    lines = textwrap.wrap(node.points, LABEL_WIDTH, max_lines=MAX_LINES, placeholder=" ...")
+    return [*lines, node.subset or MARKS[node.state]]
+
+
+def extent(boxes: Sequence[Box]) -> tuple[float, float]:
+    """Return the width and the height of the whole tree."""
+    return (
+        max(box.x + box.width / 2 for box in boxes) + GAP,
+        max(box.y + box.height / 2 for box in boxes) + GAP,
+    )
+
+
+def answer_of(above: Box, below: Box) -> Box:
+    """Return where the answer that leads from a node to the next is written."""
+    across, down = below.x - above.x, below.y - above.y
+    return Box(above.x + ANSWER_AT * across, above.y + ANSWER_AT * down)
+
 
 FILLS: Final = {
     "played": "#f4f1e8",
@@ -245,8 +314,8 @@ FILLS: Final = {
 OVER: Final = "#4c8c5a"
 EDGE: Final = "#8a8578"
 TEXT: Final = "#26241f"
-
-Places = list[tuple[float, float]]  # x in leaves and y in levels of each node, y downward
+PIXELS: Final = 96  # of an inch
+MIN_WIDTH: Final = 5.5  # inches, so that the title fits
 
 
 def write_picture(tree: Tree, title: str, path: Path) -> None:
@@ -257,66 +326,36 @@ def write_picture(tree: Tree, title: str, path: Path) -> None:
         OSError: if the file cannot be written; the old one stays.
     """
     check_matplotlib("write the tree as .txt")
-    places = layout(tree)
-    num_leaves = 1 + max(x for x, _ in places)
-    size = (max(3.0, num_leaves * LEAF_WIDTH + 0.6), (tree.depth + 1) * LEVEL_HEIGHT + 0.4)
-    with drawing(path, size) as figure:
+    boxes = boxes_of(tree)
+    width, height = extent(boxes)
+    with drawing(path, (max(MIN_WIDTH, width / PIXELS), height / PIXELS)) as figure:
         axes = figure.add_subplot()
-        axes.set(xlim=(-0.9, num_leaves - 0.1), ylim=(tree.depth + 0.5, -0.5))
-        axes.set_title(f"{title}: {summary(tree)}", fontsize=10, color=TEXT)
+        axes.set(xlim=(0, width), ylim=(height, 0))
+        axes.set_title(f"{title}: {summary(tree)}", fontsize=9, color=TEXT)
         axes.axis("off")
-        _draw(axes, tree, places)
+        for node, box in zip(tree.nodes, boxes, strict=True):
+            if node.parent is not None:
+                above = boxes[node.parent]
+                axes.plot([above.x, box.x], [above.y, box.y], color=EDGE, linewidth=0.9, zorder=1)
+                frame = {"boxstyle": "circle,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+                _write(axes, answer_of(above, box), str(node.axis), EDGE, frame)
+            if node.state == "over":
+                axes.plot([box.x], [box.y], marker="o", markersize=6, color=OVER, zorder=3)
+            else:
+                frame = {"boxstyle": "round,pad=0.3", "facecolor": FILLS[node.state]}
+                _write(axes, box, "\n".join(label(node)), TEXT, frame)
 
 
-def layout(tree: Tree) -> Places:
-    """Place each node: leaves at 0, 1, 2, ... from the left, parents amid their children."""
-    children, leaves = tree.children(), itertools.count()
-    across = [0.0] * len(tree.nodes)
-
-    def place(index: int) -> None:
-        below = children[index]
-        for child in below:
-            place(child)
-        middle = (across[below[0]] + across[below[-1]]) / 2 if below else float(next(leaves))
-        across[index] = middle
-
-    place(0)
-    return [(x, float(node.depth)) for x, node in zip(across, tree.nodes, strict=True)]
-
-
-def _draw(axes: "Axes", tree: Tree, places: Places) -> None:
-    for node, (x, y) in zip(tree.nodes, places, strict=True):
-        if node.parent is not None:
-            x0, y0 = places[node.parent]
-            axes.plot([x0, x], [y0, y], color=EDGE, linewidth=0.9, zorder=1)
-            _write(axes, 0.42 * x0 + 0.58 * x, 0.42 * y0 + 0.58 * y, str(node.axis), "white", 6.5)
-        if node.state == "over":
-            axes.plot([x], [y], marker="o", markersize=6, color=OVER, zorder=3)
-        else:
-            _write(axes, x, y, label(node), FILLS[node.state], 7)
-
-
-def label(node: TreeNode) -> str:
-    lines = textwrap.wrap(node.points, LINE_WIDTH, max_lines=MAX_LINES, placeholder=" ...")
-    return "\n".join([*lines, node.subset or MARKS[node.state]])
-
-
-def _write(axes: "Axes", x: float, y: float, text: str, fill: str, size: float) -> None:
-    is_node = "\n" in text
+def _write(axes: "Axes", box: Box, text: str, ink: str, frame: Mapping[str, Any]) -> None:
     axes.text(
-        x,
-        y,
+        box.x,
+        box.y,
         text,
-        fontsize=size,
-        color=TEXT if is_node else EDGE,
+        fontsize=6.5,
+        color=ink,
         ha="center",
         va="center",
         linespacing=1.25,
-        zorder=3 if is_node else 2,
-        bbox={
-            "boxstyle": "round,pad=0.3" if is_node else "circle,pad=0.12",
-            "facecolor": fill,
-            "edgecolor": EDGE if is_node else "none",
-            "linewidth": 0.6,
-        },
+        zorder=3,
+        bbox={"edgecolor": EDGE, "linewidth": 0.6, **frame},
     )

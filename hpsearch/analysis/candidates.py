@@ -1,19 +1,16 @@
-"""Trials worth a second look: the best of a search, those beaten by none, those confirmed.
+"""Trials worth a second look: the best of a search, and those that no other one beats.
 
 And the last match of a population as it was played: rho of every host against every agent.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.files import read_json
+from hpsearch.errors import CorruptError
 from hpsearch.population.pareto import front_of_each
 from hpsearch.population.statistics import Floats
-from hpsearch.schema import field_hints, read
 from hpsearch.study.derived import key
 from hpsearch.study.records import COMPLETE, Match, Trial
 from hpsearch.study.view import StudyView, best_trial
@@ -74,87 +71,6 @@ def front(view: StudyView) -> list[Trial]:
     return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]
 
 
-@dataclass(frozen=True)
-class ConfirmedTrial:
-    trial: int
-    search: dict[str, float | None]
-    mean: float | None
-    low: float | None
-    high: float | None
-    chance: float | None
-    seeds: tuple[dict[str, Any], ...]
-
-    def check(self) -> Iterator[str]:
-        if "value" not in self.search:
-            yield "search must hold a value"
-        if (self.low is None) != (self.high is None):
-            yield "low and high must both be numbers, or both null"
-        if self.mean is None and self.low is not None:
-            yield "an interval must lie around a mean"
-        if not all(type(seed.get("trial")) is int for seed in self.seeds):
-            yield "seeds must name a trial each"
-
-
-@dataclass(frozen=True)
-class ConfirmationFile:
-    best: int
-    trained_by: str | None
-    metric: str
-    games: int
-    advice: str
-    trials: tuple[ConfirmedTrial, ...]
-
-
-@dataclass(frozen=True)
-class Confirmed:
-    best: int  # trial
-    is_current: bool  # whether those that were compared are the study's best still
-
-
-def read_confirmed(view: StudyView) -> Confirmed | None:
-    """Return what was confirmed, None if nothing was.
-
-    Raises:
-        CorruptError: if the file that says so is damaged.
-    """
-    data = read_json(view.folder.confirmation)
-    if data is None:
-        return None
-    try:
-        return Confirmed(int(data["best"]), _is_current(view, data))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _damaged(view) from error
-
-
-def whole_confirmation(view: StudyView) -> Mapping[str, Any]:
-    """Return all that the file of a confirmation says, which exists.
-
-    Raises:
-        CorruptError: if it lacks something that readers rely on; it may hold more.
-    """
-    data = read_json(view.folder.confirmation)
-    known = _known(ConfirmationFile, data)
-    if isinstance(known, dict) and isinstance(known.get("trials"), list):
-        known["trials"] = [_known(ConfirmedTrial, entry) for entry in known["trials"]]
-    try:
-        read(ConfirmationFile, known, source=str(view.folder.confirmation))
-    except ConfigError as error:
-        raise _damaged(view) from error
-    return cast(Mapping[str, Any], data)
-
-
-def _known(kind: type, data: Any) -> Any:
-    names = field_hints(kind)
-    return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
-
-
-def _damaged(view: StudyView) -> CorruptError:
-    return CorruptError(
-        f"{view.folder.confirmation} is damaged; write it anew with: "
-        f"hpsearch confirm {view.study.spec.name}"
-    )
-
-
 def judged_matches(view: StudyView) -> list[Match]:
     return [match for match in view.state.population.matches.values() if match.is_over]
 
@@ -162,13 +78,6 @@ def judged_matches(view: StudyView) -> list[Match]:
 def last_match(view: StudyView) -> int | None:
     judged = judged_matches(view)
     return judged[-1].number if judged else None
-
-
-def _is_current(view: StudyView, data: Any) -> bool:
-    if view.study.spec.population is not None:
-        return bool(data["match"] == last_match(view))
-    compared = {entry["trial"] for entry in data["trials"]}
-    return compared == {candidate.trial.number for candidate in best_candidates(view, data["top"])}
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 Axes: K candidates, R draws of all their means.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from rich.console import Console
 
+from hpsearch.analysis.candidates import best_candidates, last_match
+from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.files import read_json
 from hpsearch.population.statistics import (
     Floats,
     chance_of_best,
@@ -18,6 +21,8 @@ from hpsearch.population.statistics import (
     interquartile_mean,
     interval,
 )
+from hpsearch.schema import field_hints, read
+from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_line, print_whole, text_table
 
 CONFIDENCE: Final = 0.95
@@ -26,13 +31,17 @@ MIN_SEEDS_OF_IQM: Final = 4  # below which it leaves nothing out
 MAXIMIZE: Final = "maximize"
 
 
-@dataclass(frozen=True)
-class CandidateVerdict:
-    mean: float
-    low: float | None  # lower end of the 95 % interval; None where nothing is known of the spread
-    high: float | None  # upper end
-    iqm: float | None  # interquartile mean over seeds; None for fewer than four
-    chance: float | None  # of being the best of all; None where nothing is known of the spread
+class CandidateVerdict(NamedTuple):
+    mean: float | None  # None where no training has finished
+    low: float | None = None
+    """lower end of the 95 % interval; None where nothing is known of the spread"""
+    high: float | None = None  # upper end
+    iqm: float | None = None  # interquartile mean over seeds; None for fewer than four
+    chance: float | None = None
+    """of being the best of all; None where nothing is known of the spread"""
+
+
+UNKNOWN: Final = CandidateVerdict(None)
 
 
 @dataclass(frozen=True)
@@ -43,34 +52,49 @@ class SeedTraining:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One candidate, with what the search believed of it and what was found."""
+class ConfirmedTrial:
+    """One candidate, with what the search believed of it and what was measured."""
 
     trial: int  # of the search
-    search: Mapping[str, float | None]  # value, low and high that the search believed
-    verdict: CandidateVerdict | None  # None where no training has finished
-    seeds: tuple[SeedTraining, ...] = ()
+    search: dict[str, float | None]  # value, low and high that the search believed
+    mean: float | None  # these five as in `CandidateVerdict`
+    low: float | None
+    high: float | None
+    iqm: float | None
+    chance: float | None
     failed: int = 0  # trainings that failed
+    seeds: tuple[SeedTraining, ...] = ()
+
+    def check(self) -> Iterator[str]:
+        if "value" not in self.search:
+            yield "search must hold a value"
+        if (self.low is None) != (self.high is None):
+            yield "low and high must both be numbers, or both null"
+        if self.mean is None and self.low is not None:
+            yield "an interval must lie around a mean"
 
 
 @dataclass(frozen=True)
 class Confirmation:
+    """What the file of a confirmation holds, beside `best`, `held_up` and the advice."""
+
     study: str
     trained_by: str | None
     """the study that trained again; None for a population, whose weights are what is exported"""
     metric: str
     goal: str
     games: int  # of each, or of each pair of a population
-    response_steps: int | None
-    """for which a best response to each trained player has trained, None where none has"""
     top: int  # how many of the study's best it compares
     match: int | None  # the last match of a population
     favourite: int  # the search's best trial
-    entries: tuple[Entry, ...]
+    trials: tuple[ConfirmedTrial, ...]  # best first
+    response_steps: int | None = None
+    """for which a best response to each trained player has trained, None where none has"""
+    advice: str = ""  # what to do, a sentence
 
     @property
-    def best(self) -> Entry:
-        return self.entries[0]
+    def best(self) -> ConfirmedTrial:
+        return self.trials[0]
 
 
 def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateVerdict]:
@@ -86,61 +110,87 @@ def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateV
         for score in scores
     ]
     if max(len(score) for score in scores) < 2:
-        return [CandidateVerdict(mean, None, None, None, None) for mean in means]
+        return [CandidateVerdict(mean) for mean in means]
     return _verdicts(means, iqms, drawn_means(signed, np.random.default_rng(0), NUM_DRAWS), sign)
 
 
 def judge_draws(values: Sequence[float], draws: Floats) -> list[CandidateVerdict]:
-    return _verdicts(list(values), [None] * len(values), draws, sign=1.0)
+    return _verdicts(values, [None] * len(values), draws, sign=1.0)
 
 
 def _verdicts(
     means: Sequence[float], iqms: Sequence[float | None], draws: Floats, sign: float
 ) -> list[CandidateVerdict]:
     ends = np.sort(sign * interval(draws, CONFIDENCE), axis=0)
-    chances = chance_of_best(draws)
-    return [
-        CandidateVerdict(*numbers)
-        for numbers in zip(means, *ends.tolist(), iqms, chances.tolist(), strict=True)
-    ]
+    numbers = zip(means, *ends.tolist(), iqms, chance_of_best(draws).tolist(), strict=True)
+    return [CandidateVerdict(*of_candidate) for of_candidate in numbers]
 
 
-def ranked(entries: Sequence[Entry], goal: str) -> tuple[Entry, ...]:
+def ranked(trials: Sequence[ConfirmedTrial], goal: str) -> tuple[ConfirmedTrial, ...]:
     """Return candidates best first, those of which nothing is known last."""
     sign = -1.0 if goal == MAXIMIZE else 1.0
-
-    def place(entry: Entry) -> tuple[bool, float]:
-        return entry.verdict is None, 0.0 if entry.verdict is None else sign * entry.verdict.mean
-
-    return tuple(sorted(entries, key=place))
+    return tuple(sorted(trials, key=lambda trial: (trial.mean is None, sign * (trial.mean or 0.0))))
 
 
-def plain_confirmation(confirmation: Confirmation, advice: str) -> dict[str, Any]:
+def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
     """Return a confirmation as JSON holds it: the keys here are published and stay.
 
-    study, trained_by, metric, goal, games, response_steps, top, match, favourite, best (a trial),
-    held_up, advice, and trials, best first: trial, search {value, low, high}, mean, low, high, iqm,
-    chance, failed, and seeds: seed, trial (of trained_by), metrics. What is not known is null.
+    They are those of `Confirmation`, best (a trial) and held_up. What is not known is null.
     """
-    nothing = dict.fromkeys(field.name for field in fields(CandidateVerdict))
-    whole = asdict(confirmation)
-    del whole["entries"]
-    return {
-        **whole,
-        "best": confirmation.best.trial,
-        "held_up": confirmation.best.trial == confirmation.favourite,
-        "advice": advice,
-        "trials": [
-            {
-                "trial": entry.trial,
-                "search": dict(entry.search),
-                **(nothing if entry.verdict is None else asdict(entry.verdict)),
-                "failed": entry.failed,
-                "seeds": [asdict(seed) for seed in entry.seeds],
-            }
-            for entry in confirmation.entries
-        ],
-    }
+    best = confirmation.best.trial
+    held_up = best == confirmation.favourite
+    return {**asdict(confirmation), "best": best, "held_up": held_up}
+
+
+def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
+    """Return the trial that was confirmed as the best, None if nothing was confirmed.
+
+    And whether those that were compared are the study's best still.
+
+    Raises:
+        CorruptError: if the file that says so is damaged.
+    """
+    data = read_json(view.folder.confirmation)
+    if data is None:
+        return None
+    try:
+        return int(data["best"]), _is_current(view, data)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _damaged(view) from error
+
+
+def _is_current(view: StudyView, data: Any) -> bool:
+    if view.study.spec.population is not None:
+        return bool(data["match"] == last_match(view))
+    compared = {entry["trial"] for entry in data["trials"]}
+    return compared == {candidate.trial.number for candidate in best_candidates(view, data["top"])}
+
+
+def whole_confirmation(view: StudyView) -> Confirmation:
+    """Return all that the file of a confirmation says, which exists.
+
+    Raises:
+        CorruptError: if it lacks something; it may hold more.
+    """
+    known = _known(Confirmation, read_json(view.folder.confirmation))
+    if isinstance(known, dict) and isinstance(known.get("trials"), list):
+        known["trials"] = [_known(ConfirmedTrial, entry) for entry in known["trials"]]
+    try:
+        return read(Confirmation, known, source=str(view.folder.confirmation))
+    except ConfigError as error:
+        raise _damaged(view) from error
+
+
+def _known(kind: type, data: Any) -> Any:
+    names = field_hints(kind)
+    return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
+
+
+def _damaged(view: StudyView) -> CorruptError:
+    return CorruptError(
+        f"{view.folder.confirmation} is damaged; write it anew with: "
+        f"hpsearch confirm {view.study.spec.name}"
+    )
 
 
 CHANCE = "P(best)"
@@ -148,28 +198,27 @@ EXPLOITED = "exploitability"
 SURE = 0.9  # chance of being the best from which more seeds are not asked for
 
 
-def print_confirmation(console: Console, confirmation: Confirmation, advice: str) -> None:
+def print_confirmation(console: Console, confirmation: Confirmation) -> None:
     print_line(console, _title(confirmation), style="bold")
-    rows = [_cells(entry) for entry in confirmation.entries]
+    rows = [_cells(trial) for trial in confirmation.trials]
     columns = ["trial", "search", *(["seeds"] if confirmation.trained_by else []), "held out"]
     columns += [*(["IQM"] if any(row["IQM"] for row in rows) else []), CHANCE]
     columns += [] if confirmation.response_steps is None else [EXPLOITED]
     table = text_table(columns, ([row[column] for column in columns] for row in rows), left=())
     print_whole(console, table)
-    print_line(console, advice)
+    print_line(console, confirmation.advice)
 
 
 def advice_text(confirmation: Confirmation, elsewhere: str) -> str:
     """Return the sentence that says what to do; ``elsewhere`` is the option for another folder."""
-    best, verdict = confirmation.best, confirmation.best.verdict
-    assert verdict is not None, "the first has been measured"
-    if verdict.chance is None:
+    best = confirmation.best
+    if best.chance is None:
         return (
             "one seed of each tells nothing of the spread over seeds, so none is known to be the "
             f"best; train more with: hpsearch confirm {confirmation.study}{elsewhere} --seeds 5"
         )
     command = f"hpsearch export {confirmation.study}{elsewhere} --trial {best.trial}"
-    favourite, sureness = _favourite_text(confirmation), _sureness(confirmation, verdict.chance)
+    favourite, sureness = _favourite_text(confirmation), _sureness(confirmation, best.chance)
     return f"{favourite}; {sureness}export it with: {command}"
 
 
@@ -188,23 +237,21 @@ def _title(confirmation: Confirmation) -> str:
 
 
 def _favourite_text(confirmation: Confirmation) -> str:
-    by_trial = {entry.trial: entry for entry in confirmation.entries}
+    by_trial = {trial.trial: trial for trial in confirmation.trials}
     favourite, best = by_trial.get(confirmation.favourite), confirmation.best
-    of = "search" if confirmation.trained_by is not None else "study"
-    who = f"the {of}'s best, trial {confirmation.favourite},"
+    is_search = confirmation.trained_by is not None
+    who = f"the {'search' if is_search else 'study'}'s best, trial {confirmation.favourite},"
     if best.trial == confirmation.favourite:
         return f"{who} held up"
-    if favourite is None or favourite.verdict is None:
+    if favourite is None or favourite.mean is None:
         return f"of {who} nothing is known; trial {best.trial} is best"
-    mean, believed = favourite.verdict.mean, favourite.search["value"]
+    mean, believed = favourite.mean, favourite.search["value"]
     sign = 1.0 if confirmation.goal == MAXIMIZE else -1.0
     how = f"does not hold up: {mean:.4f} when held out"
     # Strengths in another match are against others, so they say nothing of luck.
-    is_search = confirmation.trained_by is not None
     if is_search and believed is not None and sign * (believed - mean) > 0:
         how = f"was lucky: {believed:.4f} in the search, {mean:.4f} when held out"
-    assert best.verdict is not None, "the first has been measured"
-    return f"{who} {how}, where trial {best.trial} has {best.verdict.mean:.4f}"
+    return f"{who} {how}, where trial {best.trial} has {best.mean:.4f}"
 
 
 def _sureness(confirmation: Confirmation, chance: float) -> str:
@@ -212,7 +259,7 @@ def _sureness(confirmation: Confirmation, chance: float) -> str:
         return ""
     more = f"--games {2 * confirmation.games}"
     if confirmation.trained_by is not None:
-        trained = max(len(entry.seeds) + entry.failed for entry in confirmation.entries)
+        trained = max(len(trial.seeds) + trial.failed for trial in confirmation.trials)
         more = f"--seeds {2 * trained}"
     return (
         f"that trial {confirmation.best.trial} is the best has a chance of {chance:.0%}, {more} "
@@ -220,27 +267,24 @@ def _sureness(confirmation: Confirmation, chance: float) -> str:
     )
 
 
-def _cells(entry: Entry) -> dict[str, str]:
-    failed = f", {entry.failed} failed" if entry.failed else ""
-    verdict = entry.verdict
-    mean, low, high, iqm, chance = (None,) * 5 if verdict is None else astuple(verdict)
+def _cells(trial: ConfirmedTrial) -> dict[str, str]:
     return {
-        "trial": str(entry.trial),
-        "search": _interval_text(entry.search),
-        "seeds": f"{len(entry.seeds)}{failed}",
-        "held out": _interval_text({"value": mean, "low": low, "high": high}),
-        "IQM": "" if iqm is None else f"{iqm:.4f}",
-        CHANCE: "" if chance is None else f"{chance:.1%}",
-        EXPLOITED: _exploited_text(entry),
+        "trial": str(trial.trial),
+        "search": _interval_text(trial.search),
+        "seeds": f"{len(trial.seeds)}{f', {trial.failed} failed' if trial.failed else ''}",
+        "held out": _interval_text({"value": trial.mean, "low": trial.low, "high": trial.high}),
+        "IQM": "" if trial.iqm is None else f"{trial.iqm:.4f}",
+        CHANCE: "" if trial.chance is None else f"{trial.chance:.1%}",
+        EXPLOITED: _exploited_text(trial),
     }
 
 
-def _exploited_text(entry: Entry) -> str:
+def _exploited_text(trial: ConfirmedTrial) -> str:
     """Return what a best response takes, the mean over seeds; of two roles a number each."""
     names = dict.fromkeys(
-        name for seed in entry.seeds for name in seed.metrics if name.startswith(EXPLOITED)
+        name for seed in trial.seeds for name in seed.metrics if name.startswith(EXPLOITED)
     )
-    means = (fmean(seed.metrics[name] for seed in entry.seeds) for name in names)
+    means = (fmean(seed.metrics[name] for seed in trial.seeds) for name in names)
     return " ".join(f"{mean:.4f}" for mean in means)
 
 

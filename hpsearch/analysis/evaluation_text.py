@@ -1,7 +1,7 @@
 """An evaluation as tables for people and as plain data for programs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ from hpsearch.terminal import print_line, print_whole, text_table
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.match import PUBLISHED, MatchResult
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, exploitability_name, panel_name
-from hpsearch.trainers.published import MATCHES, TRAINED
+from hpsearch.trainers.published import ADE, MATCHES, TRAINED
 from hpsearch.trainers.rho import Rho
 from hpsearch.trainers.yardstick import REFERENCES, Yardstick
 
@@ -25,38 +25,44 @@ MODE_TITLES = {"rho": "greedy", "rho_sampled": "sampled"}
 def print_report(console: Console, report: PlayerReport) -> None:
     print_line(console, report.name, style="bold")
     for role in report.roles:
-        print_line(
-            console,
-            f"\nrho as {role.role}: {report.num_games:,} games an opponent, ± half a 95 % interval "
-            f"(in brackets what was not over after {report.max_steps} moves)",
-        )
-        print_whole(console, rho_table(report, role))
-        print_line(console, entropy_line(role))
-        if isinstance(role.matches, str):
-            print_line(console, f"\nno match: {role.matches}")
-        else:
-            print_line(
-                console,
-                f"\nmatch: games begun in {report.match_moves:,} moves, ± their deviation (in "
-                "brackets what was stopped);\n"
-                f"published | rerun by us: in {PUBLISHED.num_moves:,} moves",
-            )
-            print_whole(console, match_table(report.name, role.role, role.matches))
-        if isinstance(role.yardstick, str):
-            print_line(console, f"\nno exact yardstick: {role.yardstick}")
-        else:
-            is_host = role.role == "host"
-            own, other = "it needs when the agent delays best", "the best host needs against it"
-            print_line(console, f"\nexact yardstick: moves {own if is_host else other}:")
-            print_whole(console, yardstick_table(report.name, role.yardstick))
-            print_line(console, yardstick_line(role.yardstick))
-        if role.exploitability is not None:
-            print_line(console, f"\n{exploitability_line(role.role, role.exploitability)}")
+        for piece in _pieces(report, role):
+            if isinstance(piece, str):
+                print_line(console, piece)
+            else:
+                print_whole(console, piece)
     if report.pair is not None:
         print_line(console, "\nits host against its agent:")
         for mode in MODES:
             rho = _rho_text(report.pair, f"{mode}/host/agent")
             print_line(console, f"  {MODE_TITLES[mode]}: rho {rho}")
+
+
+def _pieces(report: PlayerReport, role: RoleReport) -> Iterator[str | Table]:
+    """Yield the lines and tables on one role."""
+    yield (
+        f"\nrho as {role.role}: {report.num_games:,} games an opponent, ± half a 95 % interval "
+        f"(in brackets what was not over after {report.max_steps} moves)"
+    )
+    yield rho_table(report, role)
+    yield entropy_line(role)
+    if isinstance(role.matches, str):
+        yield f"\nno match: {role.matches}"
+    else:
+        yield (
+            f"\nmatch: games begun in {report.match_moves:,} moves, ± their deviation (in "
+            "brackets what was stopped);\n"
+            f"published | rerun by us: in {PUBLISHED.num_moves:,} moves"
+        )
+        yield text_table(*match_rows(report.name, role.role, role.matches))
+    if isinstance(role.yardstick, str):
+        yield f"\nno exact yardstick: {role.yardstick}"
+    else:
+        own, other = "it needs when the agent delays best", "the best host needs against it"
+        yield f"\nexact yardstick: moves {own if role.role == 'host' else other}:"
+        yield text_table(*yardstick_rows(report.name, role.yardstick))
+        yield yardstick_line(role.yardstick)
+    if role.exploitability is not None:
+        yield f"\n{exploitability_line(role.role, role.exploitability)}"
 
 
 def rho_table(report: PlayerReport, role: RoleReport) -> Table:
@@ -87,29 +93,38 @@ def entropy_line(role: RoleReport) -> str:
     return f"entropy of its actions in nats: {', '.join(parts)} ({highest})"
 
 
-def match_table(name: str, role: str, matches: Mapping[str, MatchResult]) -> Table:
-    """Return the matches beside the published ones: a host's a row, an agent's a column."""
+def match_rows(
+    name: str, role: str, matches: Mapping[str, MatchResult]
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the columns and rows of the matches beside the published ones, the host's row first.
+
+    A host has a row, an agent a column.
+    """
     if role == "host":
-        published = [
+        own = (name, *map(_match_text, matches.values()))
+        published = (
             (f"{host}, published", *(_figures(host, agent) for agent in matches))
             for host in (TRAINED, *MATCH_HOSTS)
-        ]
-        own = (name, *map(_match_text, matches.values()))
-        return text_table(("host", *matches), [own, *published])
-    rows = (
+        )
+        return ("host", *matches), [own, *published]
+    columns = ("host", name, *(f"{agent}, published" for agent in MATCH_AGENTS))
+    return columns, [
         (host, _match_text(result), *(_figures(host, agent) for agent in MATCH_AGENTS))
         for host, result in matches.items()
-    )
-    return text_table(("host", name, *(f"{agent}, published" for agent in MATCH_AGENTS)), rows)
+    ]
 
 
-def yardstick_table(name: str, yardstick: Yardstick) -> Table:
+def yardstick_rows(name: str, yardstick: Yardstick) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the columns and rows of a player's worst cases, its own row first."""
     ade, reference = yardstick.ade, REFERENCES[yardstick.role]
-    rows = [("best play", *(str(start.exact) for start in ade))]
+    rows = [(name, *(_moves_text(start.player) for start in ade))]
+    rows.append(("best play", *(str(start.exact) for start in ade)))
     if name != reference:
         rows.append((reference, *(_moves_text(start.reference) for start in ade)))
-    rows.append((name, *(_moves_text(start.player) for start in ade)))
-    return text_table(("player", *(start.name for start in ade)), rows)
+    if yardstick.role == "host":
+        best = {case.name: case.best_model for case in ADE}
+        rows.append(("best published model", *(_moves_text(best[start.name]) for start in ade)))
+    return ("player", *(start.name for start in ade)), [*rows]
 
 
 def yardstick_line(yardstick: Yardstick) -> str:
@@ -138,35 +153,26 @@ def exploitability_line(role: str, exploited: Exploited) -> str:
 
 def plain_report(report: PlayerReport) -> dict[str, Any]:
     """Return the report as JSON holds it; null is what has no end, or no mean."""
-    roles = {role.role: _plain_role(role) for role in report.roles}
-    pair = None if report.pair is None else asdict(report.pair)
+    roles = {role.role: asdict(role) for role in report.roles}
+    for role in report.roles:
+        for name, match in role.matches.items() if not isinstance(role.matches, str) else ():
+            roles[role.role]["matches"][name] |= {
+                "mean": match.mean,
+                "deviation": match.deviation,
+                "stopped_share": match.stopped_share,
+            }
     plain = {
         "player": report.name,
         "games": report.num_games,
         "max_steps": report.max_steps,
         "match_moves": report.match_moves,
         "roles": roles,
-        "host_against_agent": pair,
+        "host_against_agent": None if report.pair is None else asdict(report.pair),
         "published_rho": {TRAINED: report.published},
         "published_matches": [asdict(pair) for pair in MATCHES],
     }
     finite: dict[str, Any] = _finite(plain)
     return finite
-
-
-def _plain_role(role: RoleReport) -> dict[str, Any]:
-    if isinstance(role.matches, str):
-        return asdict(role)
-    matches = {
-        name: {
-            "mean": match.mean,
-            "deviation": match.deviation,
-            "stopped_share": match.stopped_share,
-            **asdict(match),
-        }
-        for name, match in role.matches.items()
-    }
-    return {**asdict(role), "matches": matches}
 
 
 def _finite(data: Any) -> Any:
@@ -198,5 +204,7 @@ def _figures(host: str, agent: str) -> str:
     return ""
 
 
-def _moves_text(moves: float) -> str:
+def _moves_text(moves: float | None) -> str:
+    if moves is None:
+        return "-"
     return "no end" if math.isinf(moves) else f"{moves:.0f}"

@@ -1,12 +1,12 @@
 """Everything that is measured of one player, each role for itself.
 
-Who is evaluated: the players of a checkpoint, or a scripted player by its name.
+It is the player of a checkpoint, or a scripted one by its name.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 import torch
 
@@ -16,22 +16,17 @@ from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import Exploited, exploit
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.evaluation import (
-    Evaluation,
-    Measurement,
-    evaluate,
-    scripted,
-)
+from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.evaluation import Evaluation, Measurement, evaluate, scripted
 from hpsearch.trainers.match import PUBLISHED, MatchResult, play_match
 from hpsearch.trainers.metrics import MODES, PANELS
-from hpsearch.trainers.opponents import load_player, saved_roles
+from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.published import RHOS, TRAINED
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.yardstick import Yardstick, check_size, measure
 
-RANDOM_PLAYERS: Final = ("random", "random_pair")
-"""scripted players that draw their moves"""
+RANDOM_PLAYERS: Final = ("random", "random_pair")  # scripted players that draw their moves
 STANDARD_GAME: Final = GameConfig(
     dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True, reward="terminal"
 )
@@ -43,20 +38,14 @@ class ExaminedPlayer:
     """A host, an agent, or one of each that learned together."""
 
     name: str
-    checkpoint: Path | None
-    """where it lies; None of a scripted player"""
+    checkpoint: Path | None  # where it lies; None of a scripted player
     host: Policy | None
     agent: Policy | None
-    game: GameConfig
-    """the games that they know"""
-    max_steps: int
-    """moves after which a game counts as unfinished"""
-    exploration: float
-    """share of its moves that the sampled policy draws"""
-    modes: tuple[str, ...]
-    """greedy and sampled, or only greedy"""
-    is_deterministic: bool
-    """whether the greedy policy always answers alike"""
+    game: GameConfig  # the games that they know
+    max_steps: int  # moves after which a game counts as unfinished
+    exploration: float  # share of its moves that the sampled policy draws
+    modes: tuple[str, ...]  # greedy and sampled, or only greedy
+    is_deterministic: bool  # whether the greedy policy always answers alike
 
 
 def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
@@ -67,12 +56,8 @@ def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
         CorruptError: if the checkpoint is damaged.
     """
     name = str(name_or_path)
-    if name in HOSTS or name in AGENTS:
-        return _scripted(name)
-    return _learned(find_checkpoint(name_or_path), device)
-
-
-def _scripted(name: str) -> ExaminedPlayer:
+    if name not in HOSTS and name not in AGENTS:
+        return _learned(find_checkpoint(name_or_path), device)
     return ExaminedPlayer(
         name,
         checkpoint=None,
@@ -121,9 +106,9 @@ def find_checkpoint(path: Path) -> Path:
     raise UsageError(f"no folder {path}; {unknown_name('scripted player', str(path), names)}")
 
 
+GPU: Final = "cuda"
 CPU: Final = torch.device("cpu")
-SPLIT: Final = "confirmation"
-"""starts that neither training nor the search uses"""
+SPLIT: Final = "confirmation"  # starts that neither training nor the search uses
 REFERENCES: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
 """scripted players of the same role: those that the other role's panel is made of"""
 MATCH_AGENTS: Final = ("choose_first", "random")
@@ -132,12 +117,9 @@ MATCH_HOSTS: Final = ("random_pair", "all_coord", "zeillinger")
 
 @dataclass(frozen=True)
 class ExaminationPlan:
-    num_games: int
-    """games an opponent and mode"""
-    match_moves: int | None
-    """moves of a match; None plays none"""
-    response_steps: int | None
-    """for which a best response to each role trains; None trains none"""
+    num_games: int  # games an opponent and mode
+    match_moves: int | None  # moves of a match; None plays none
+    response_steps: int | None  # for which a best response to each role trains; None trains none
 
 
 @dataclass(frozen=True)
@@ -146,52 +128,57 @@ class RoleReport:
     evaluation: Evaluation
     references: dict[str, Evaluation]
     """scripted players of the role in the same games, by name; greedy only"""
-    matches: dict[str, MatchResult] | str
-    """by opponent; or why there are none"""
-    yardstick: Yardstick | str
-    """or why there is none"""
-    exploitability: Exploited | None
-    """None where no best response was asked for"""
+    matches: dict[str, MatchResult] | str  # by opponent; or why there are none
+    yardstick: Yardstick | str  # or why there is none
+    exploitability: Exploited | None  # None where no best response was asked for
 
 
 @dataclass(frozen=True)
 class PlayerReport:
     name: str
     num_games: int
-    max_steps: int
-    """moves after which a game for rho counts as unfinished"""
-    match_moves: int | None
-    """moves of a match"""
+    max_steps: int  # moves after which a game for rho counts as unfinished
+    match_moves: int | None  # moves of a match
     roles: tuple[RoleReport, ...]
-    pair: Evaluation | None
-    """the host against the agent that learned with it, as rho/host/agent"""
-    published: dict[str, float]
-    """published rho of a trained host in such games, by agent"""
+    pair: Evaluation | None  # the host against the agent that learned with it, as rho/host/agent
+    published: dict[str, float]  # published rho of a trained host in such games, by agent
 
 
-def examine(contestant: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
-    return PlayerReport(
-        contestant.name,
+def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
+    how = Measurement(
+        player.game,
         plan.num_games,
-        contestant.max_steps,
+        player.max_steps,
+        player.exploration,
+        SPLIT,
+        player.modes,
+        CPU,
+    )
+    pair = None
+    # Scripted players, who have one mode, did not learn together.
+    if player.host is not None and player.agent is not None and len(player.modes) > 1:
+        pair = evaluate("host", player.host, {"agent": player.agent}, 1, how)[0]
+    return PlayerReport(
+        player.name,
+        plan.num_games,
+        player.max_steps,
         plan.match_moves,
-        tuple(_roles(contestant, plan)),
-        _pair(contestant, plan),
-        _published(contestant),
+        tuple(_roles(player, plan, how)),
+        pair,
+        _published(player),
     )
 
 
-def _roles(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Iterator[RoleReport]:
-    for role, policy in (("host", contestant.host), ("agent", contestant.agent)):
+def _roles(player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement) -> Iterator[RoleReport]:
+    for role, policy in (("host", player.host), ("agent", player.agent)):
         if policy is not None:
-            yield _role_report(role, policy, contestant, plan)
+            yield _role_report(role, policy, player, plan, how)
 
 
 def _role_report(
-    role: str, policy: Policy, contestant: ExaminedPlayer, plan: ExaminationPlan
+    role: str, policy: Policy, player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement
 ) -> RoleReport:
-    how, opponents = _measurement(contestant, plan), scripted(PANELS[role])
-    greedy = replace(how, modes=MODES[:1])
+    opponents, greedy = scripted(PANELS[role]), replace(how, modes=MODES[:1])
     return RoleReport(
         role,
         evaluate(role, policy, opponents, 1, how)[0],
@@ -199,61 +186,32 @@ def _role_report(
             name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
             for name in REFERENCES[role]
         },
-        _matches(_pairs(role, policy), contestant, plan),
-        _why_no_yardstick(contestant) or measure(role, policy, **_yardstick_game(contestant)),
-        _exploited(role, contestant, plan),
+        _matches(role, policy, player.game, plan.match_moves),
+        _yardstick(role, policy, player),
+        _exploited(role, player, plan),
     )
 
 
-def _pairs(role: str, policy: Policy) -> dict[str, tuple[Policy, Policy]]:
-    """Return the host and the agent of each match of a player."""
-    if role == "host":
-        return {name: (policy, ScriptedPolicy(name)) for name in MATCH_AGENTS}
-    return {name: (ScriptedPolicy(name), policy) for name in MATCH_HOSTS}
-
-
-def _exploited(role: str, contestant: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
-    if plan.response_steps is None or contestant.checkpoint is None:
+def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
+    if plan.response_steps is None or player.checkpoint is None:
         return None
     return exploit(
-        contestant.checkpoint,
+        player.checkpoint,
         role,
         steps=plan.response_steps,
         num_games=plan.num_games,
-        max_steps=contestant.max_steps,
+        max_steps=player.max_steps,
         split=SPLIT,
         device=CPU,
     )
 
 
-def _pair(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Evaluation | None:
-    """Measure a host against the agent that learned with it; scripted ones never met."""
-    if contestant.host is None or contestant.agent is None or len(contestant.modes) == 1:
-        return None
-    how = _measurement(contestant, plan)
-    return evaluate("host", contestant.host, {"agent": contestant.agent}, 1, how)[0]
-
-
-def _measurement(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Measurement:
-    return Measurement(
-        contestant.game,
-        plan.num_games,
-        contestant.max_steps,
-        contestant.exploration,
-        SPLIT,
-        contestant.modes,
-        CPU,
-    )
-
-
 def _matches(
-    pairs: Mapping[str, tuple[Policy, Policy]],
-    contestant: ExaminedPlayer,
-    plan: ExaminationPlan,
+    role: str, policy: Policy, game: GameConfig, num_moves: int | None
 ) -> dict[str, MatchResult] | str:
-    if plan.match_moves is None:
+    published = PUBLISHED
+    if num_moves is None:
         return "none was asked for"
-    game, published = contestant.game, PUBLISHED
     if game.dimension != published.dimension:
         return f"it is played in {published.dimension} dimensions, the player in {game.dimension}"
     if game.max_num_points < published.num_points:
@@ -262,38 +220,84 @@ def _matches(
             f"{game.max_num_points}"
         )
     rules = replace(
-        published,
-        num_moves=plan.match_moves,
-        num_rows=game.max_num_points,
-        reposition=game.reposition,
+        published, num_moves=num_moves, num_rows=game.max_num_points, reposition=game.reposition
     )
+    pairs: dict[str, tuple[Policy, Policy]]
+    if role == "host":
+        pairs = {name: (policy, ScriptedPolicy(name)) for name in MATCH_AGENTS}
+    else:
+        pairs = {name: (ScriptedPolicy(name), policy) for name in MATCH_HOSTS}
     return {name: play_match(*pair, rules, seed=0, device=CPU) for name, pair in pairs.items()}
 
 
-def _why_no_yardstick(contestant: ExaminedPlayer) -> str | None:
-    if not contestant.is_deterministic:
+def _yardstick(role: str, policy: Policy, player: ExaminedPlayer) -> Yardstick | str:
+    game = player.game
+    if not player.is_deterministic:
         return "the player draws its moves, so it has no worst case"
-    return check_size(contestant.game.dimension, contestant.game.max_num_points)
+    if too_large := check_size(game.dimension, game.max_num_points):
+        return too_large
+    return measure(
+        role, policy, num_rows=game.max_num_points, reposition=game.reposition, device=CPU
+    )
 
 
-class _YardstickGame(TypedDict):
-    num_rows: int
-    reposition: bool
-    device: torch.device
-
-
-def _yardstick_game(contestant: ExaminedPlayer) -> _YardstickGame:
-    game = contestant.game
-    return {"num_rows": game.max_num_points, "reposition": game.reposition, "device": CPU}
-
-
-def _published(contestant: ExaminedPlayer) -> dict[str, float]:
-    """Return the published rho of a trained host in the contestant's games, where there is one."""
-    game = contestant.game
-    if (game.dimension, game.max_value, contestant.max_steps) != (3, 20, 100):
+def _published(player: ExaminedPlayer) -> dict[str, float]:
+    """Return the published rho of a trained host in the player's games, where there is one."""
+    game = player.game
+    if (game.dimension, game.max_value, player.max_steps) != (3, 20, 100):
         return {}
     return {
         rho.agent: rho.value
         for rho in RHOS
         if rho.host == TRAINED and rho.num_points == game.max_num_points
     }
+
+
+CERTIFIED_BESIDE: Final = {
+    "host": ("zeillinger", "all_coord", "random"),
+    "agent": ("choose_first", "choose_last", "random"),
+}
+"""scripted players of the same role, in the order of a certificate's rows"""
+
+
+@dataclass(frozen=True)
+class ComparedPlayer:
+    """One player's measures against the opponents of its role."""
+
+    player: str
+    role: str
+    metrics: dict[str, dict[str, float]]  # by metric name: value, low, high, capped, games
+
+
+def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[ComparedPlayer]:
+    """Return the rows of trained players and of the scripted players of their roles.
+
+    Args:
+        players: by role, "host" before "agent"; of one configuration, on one device.
+        num_games: games an opponent and mode.
+    """
+    rows = []
+    for role, player in players.items():
+        how = held_out_games(player.config, num_games, player.net.weights.device)
+        opponents = scripted(player.config.measured_against()[role])
+        own = evaluate(role, player.policy, opponents, 1, how)[0].metrics
+        measured = {"trained": own}
+        greedy = replace(how, modes=MODES[:1])
+        for name in CERTIFIED_BESIDE[role]:
+            measured[name] = evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0].metrics
+        for name, metrics in measured.items():
+            rows.append(ComparedPlayer(name, role, {m: asdict(rho) for m, rho in metrics.items()}))
+    return rows
+
+
+def held_out_games(config: TrainerConfig, num_games: int, device: torch.device) -> Measurement:
+    """Return how the players of a configuration are measured on starts that it never used."""
+    rules = config.evaluation
+    return Measurement(
+        game_config(config), num_games, rules.max_steps, rules.er, SPLIT, MODES, device
+    )
+
+
+def device_of(name: str) -> torch.device:
+    """Return where players that learned on a device play: there, if this machine has it."""
+    return torch.device(GPU if name == GPU and torch.cuda.is_available() else "cpu")

@@ -5,7 +5,6 @@ All on starts that neither training nor the search has used. Axes: K players, R 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +12,19 @@ import numpy as np
 import torch
 
 from hpsearch.analysis.candidates import Candidate, last_match
-from hpsearch.analysis.compare import SPLIT, device_of
 from hpsearch.analysis.confirmation import (
     MAXIMIZE,
+    UNKNOWN,
     Confirmation,
-    Entry,
+    ConfirmedTrial,
     SeedTraining,
     judge_draws,
     judge_seeds,
     ranked,
 )
-from hpsearch.analysis.remeasure import exploited_values, held_out_values
-from hpsearch.errors import CorruptError, HpsearchError
+from hpsearch.analysis.examination import SPLIT, device_of, held_out_games
+from hpsearch.errors import ConflictError, CorruptError, HpsearchError
+from hpsearch.population.best_response import exploit
 from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.population.fitness import Places, opponent_weights, strengths
 from hpsearch.population.options import Matches, PopulationOptions, scripted_players
@@ -35,6 +35,8 @@ from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config.players import ROLES
+from hpsearch.trainers.evaluation import evaluate, scripted
+from hpsearch.trainers.metrics import PANELS, exploitability_name
 from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
 
 
@@ -55,17 +57,16 @@ def compare_seeds(
     objective = view.study.spec.objectives[0]
     metric = objective.metric
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
-    known = [candidate for candidate in compared if seeds.get(candidate.key)]
-    scores = [[seed.metrics[metric] for seed in seeds[candidate.key]] for candidate in known]
-    judged = zip(known, judge_seeds(scores, objective.goal), strict=True)
-    verdicts = {candidate.key: verdict for candidate, verdict in judged}
-    entries = [
-        Entry(
+    known = [candidate.key for candidate in compared if seeds.get(candidate.key)]
+    scores = [[seed.metrics[metric] for seed in seeds[key]] for key in known]
+    verdicts = dict(zip(known, judge_seeds(scores, objective.goal), strict=True))
+    trials = [
+        ConfirmedTrial(
             candidate.trial.number,
             {end: candidate.trial.metrics[metric][end] for end in ("value", "low", "high")},
-            verdicts.get(candidate.key),
-            tuple(seeds.get(candidate.key, ())),
+            *verdicts.get(candidate.key, UNKNOWN),
             failed.get(candidate.key, 0),
+            tuple(seeds.get(candidate.key, ())),
         )
         for candidate in compared
     ]
@@ -79,7 +80,7 @@ def compare_seeds(
         top=len(compared),
         match=None,
         favourite=best_trial(view).number,
-        entries=ranked(entries, objective.goal),
+        trials=ranked(trials, objective.goal),
     )
 
 
@@ -88,13 +89,13 @@ def _seeds(
 ) -> dict[str, list[SeedTraining]]:
     finished = trained.state.told(COMPLETE)
     values = held_out_values(trained, finished, num_games)
-    if response_steps is not None:
-        for trial in (trained for trained in finished if trained.number in values):
-            values[trial.number] |= exploited_values(trained, trial, num_games, response_steps)
     trainings: dict[str, list[SeedTraining]] = {}
     for trial in finished:
         if trial.number in values:
-            training = SeedTraining(trained.config(trial)[SEED], trial.number, values[trial.number])
+            metrics = values[trial.number]
+            if response_steps is not None:
+                metrics |= exploited_values(trained, trial, num_games, response_steps)
+            training = SeedTraining(trained.config(trial)[SEED], trial.number, metrics)
             trainings.setdefault(_key(trained, trial), []).append(training)
     if not trainings:
         raise CorruptError(
@@ -102,6 +103,80 @@ def _seeds(
             "restore its folder, or search again under another name"
         )
     return trainings
+
+
+def held_out_values(
+    view: StudyView, trials: Sequence[Trial], num_games: int
+) -> dict[int, dict[str, float]]:
+    """Return the objectives' metrics of finished trials on held-out starts, by trial and name.
+
+    A trial whose last checkpoint is missing or damaged is named on stderr and left out.
+    """
+    metrics = [objective.metric for objective in view.study.spec.objectives]
+    values: dict[int, dict[str, float]] = {}
+    for trial in trials:
+        try:
+            values[trial.number] = _measured(view, trial, metrics, num_games)
+        except (ConflictError, CorruptError) as error:
+            say(f"trial {trial.number} of {view.study.spec.name}: {error}")
+    return {number: known for number, known in values.items() if len(known) == len(metrics)}
+
+
+def _measured(
+    view: StudyView, trial: Trial, metrics: Sequence[str], num_games: int
+) -> dict[str, float]:
+    device = device_of(view.config(trial)["device"])
+    values: dict[str, float] = {}
+    for role in _roles(metrics):
+        player = load_player(_last_checkpoint(view, trial), role, device)
+        known = player.config.measured_against()[role]
+        opponents = scripted([name for name in known if name in _opponents(metrics, role)])
+        how = held_out_games(player.config, num_games, device)
+        measured = evaluate(role, player.policy, opponents, 1, how)[0].metrics
+        values |= {metric: measured[metric].value for metric in metrics if metric in measured}
+    return values
+
+
+def _roles(metrics: Iterable[str]) -> list[str]:
+    return sorted({metric.split("/")[1] for metric in metrics})
+
+
+def _opponents(metrics: Sequence[str], role: str) -> set[str]:
+    """Return a role's opponents for these metrics: the one that they name, or its panel."""
+    names: set[str] = set()
+    for metric in metrics:
+        _, whose, *opponent = metric.split("/")
+        if whose == role:
+            names.update(opponent or PANELS[role])
+    return names
+
+
+def exploited_values(
+    view: StudyView, trial: Trial, num_games: int, response_steps: int
+) -> dict[str, float]:
+    """Return what best responses take from the roles of a finished trial that the objectives name.
+
+    Raises:
+        CorruptError, ConflictError: as `exploit`.
+    """
+    config = view.config(trial)
+    return {
+        exploitability_name(role): exploit(
+            _last_checkpoint(view, trial),
+            role,
+            steps=response_steps,
+            num_games=num_games,
+            max_steps=config["evaluation"]["max_steps"],
+            split=SPLIT,
+            device=device_of(config["device"]),
+        ).value
+        for role in _roles(objective.metric for objective in view.study.spec.objectives)
+    }
+
+
+def _last_checkpoint(view: StudyView, trial: Trial) -> Path:
+    steps = view.config(trial)["steps"]
+    return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
 
 
 def _failed(
@@ -131,18 +206,14 @@ def _key(view: StudyView, trial: Trial) -> str:
 NUM_SAMPLES: Final = 1000  # times that the common starts are drawn again
 
 
-@dataclass(frozen=True)
-class Meeting:
-    """How strong each player is, as in the matches of a population."""
-
-    strengths: list[float]  # K
-    samples: Floats  # (R, K), from starts that are drawn again
-
-
 def meet(
     paths: Mapping[str, Path], matches: Matches, num_games: int, device: torch.device
-) -> Meeting:
-    """Let K players, checkpoints by name, meet and the panel, by the rules of ``matches``."""
+) -> tuple[list[float], Floats]:
+    """Let K players, checkpoints by name, and the panel play by the rules of ``matches``.
+
+    Returns how strong each player is, as in the matches of a population, and the same (R, K) from
+    starts that are drawn again.
+    """
     learned: dict[str, dict[str, SavedPlayer]] = {role: {} for role in ROLES}
     for name, path in paths.items():
         for role in saved_roles(path):
@@ -167,7 +238,7 @@ def meet(
     weights = opponent_weights(rho, matches.weighing)
     samples = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
     values: list[float] = strengths(rho[None], places, weights).sum(axis=2)[0].tolist()
-    return Meeting(values, strengths(samples, places, weights).sum(axis=2))
+    return values, strengths(samples, places, weights).sum(axis=2)
 
 
 def _place(names: Sequence[str], name: str) -> int | None:
@@ -178,8 +249,7 @@ def last_checkpoints(view: StudyView, trials: Iterable[int]) -> dict[int, Path]:
     """Return the trials whose last checkpoint is whole, with it; name the others on stderr."""
     checkpoints = {}
     for number in trials:
-        steps = view.config(view.state.trials[number])["steps"]
-        path = checkpoint.path_of(view.folder.trial(number).checkpoints, steps)
+        path = _last_checkpoint(view, view.state.trials[number])
         if checkpoint.is_whole(path):
             checkpoints[number] = path
         else:
@@ -216,14 +286,14 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
             "play; run the study again under another name"
         )
     players = {str(trial): path for trial, path in paths.items()}
-    met = meet(players, options.matches, num_games, playing_device(view))
+    values, samples = meet(players, options.matches, num_games, playing_device(view))
     believed: dict[int, float] = {}
     """strengths in the last match that each played as a member"""
     for match in population.matches.values():
         believed |= match.strengths
-    entries = [
-        Entry(trial, {"value": believed.get(trial), "low": None, "high": None}, verdict)
-        for trial, verdict in zip(paths, judge_draws(met.strengths, met.samples), strict=True)
+    trials = [
+        ConfirmedTrial(trial, {"value": believed.get(trial), "low": None, "high": None}, *verdict)
+        for trial, verdict in zip(paths, judge_draws(values, samples), strict=True)
     ]
     return Confirmation(
         study=name,
@@ -235,5 +305,5 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
         top=top,
         match=number,
         favourite=best.number,
-        entries=ranked(entries, MAXIMIZE),
+        trials=ranked(trials, MAXIMIZE),
     )

@@ -14,13 +14,11 @@ from typing import Final
 import numpy as np
 import optuna
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution
 from optuna.importance import PedAnovaImportanceEvaluator
 from optuna.storages import InMemoryStorage
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from hpsearch.analysis.candidates import finished
-from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
 
 MIN_TRIALS: Final = 10  # finished, below which an importance says nothing
@@ -76,21 +74,22 @@ def importances(view: StudyView, objective: int) -> Importances | str:
     if len(set(values.tolist())) == 1:
         return "all trials have the same value, so no parameter explains any difference"
     losses = -values if asked.goal == "maximize" else values
-    return estimate(
-        _frozen(trials, view.study.space.distributions()),
-        losses,
-        num_shuffles=NUM_SHUFFLES,
-        num_resamples=NUM_RESAMPLES,
-    )
+    distributions = view.study.space.distributions()
+    frozen = [
+        optuna.trial.create_trial(
+            params=dict(trial.last_params),
+            distributions={name: distributions[name] for name in trial.last_params},
+            value=0.0,  # losses are given beside the trials
+        )
+        for trial in trials
+    ]
+    return estimate(frozen, losses, num_shuffles=NUM_SHUFFLES, num_resamples=NUM_RESAMPLES)
 
 
 def known_importances(view: StudyView) -> dict[str, Importances]:
-    by_metric = {}
-    for place, objective in enumerate(view.study.spec.objectives):
-        measured = importances(view, place)
-        if not isinstance(measured, str):
-            by_metric[objective.metric] = measured
-    return by_metric
+    objectives = enumerate(view.study.spec.objectives)
+    by_metric = {objective.metric: importances(view, place) for place, objective in objectives}
+    return {name: known for name, known in by_metric.items() if not isinstance(known, str)}
 
 
 def best_share(num_trials: int) -> float:
@@ -128,16 +127,10 @@ def estimate(
     limits = _limits(shuffled) - shuffled.mean(axis=0)
     # Where nothing lies beyond chance there is no unit to measure noise in.
     noise = limits / unit if unit > 0 else np.ones_like(limits)
+    low, high = np.minimum(low, shares), np.maximum(high, shares)
+    columns = np.stack([shares, low, high, noise]).T.tolist()
     order = np.argsort(-shares, kind="stable")
-    by_name = {
-        known.names[place]: Importance(
-            float(shares[place]),
-            float(min(low[place], shares[place])),
-            float(max(high[place], shares[place])),
-            float(noise[place]),
-        )
-        for place in order
-    }
+    by_name = {known.names[place]: Importance(*columns[place]) for place in order}
     return Importances(by_name, size, num_finished, best_share(size))
 
 
@@ -168,18 +161,15 @@ def _limits(shuffled: Array) -> Array:
 
 
 class _Trials(optuna.Study):
+    """A study whose trials are set from outside, so that each resample costs no storage."""
+
     def __init__(self) -> None:
         storage = InMemoryStorage()
-        name = optuna.create_study(storage=storage).study_name
-        super().__init__(name, storage)
-        self.given: list[FrozenTrial] = []
+        super().__init__(optuna.create_study(storage=storage).study_name, storage)
+        self.shown: list[FrozenTrial] = []
 
-    def get_trials(
-        self,
-        deepcopy: bool = True,
-        states: object = None,  # as Optuna declares it
-    ) -> list[FrozenTrial]:
-        return self.given
+    def get_trials(self, deepcopy: bool = True, states: object = None) -> list[FrozenTrial]:
+        return self.shown
 
 
 class _Divergences:
@@ -199,8 +189,8 @@ class _Divergences:
 
         0 for a parameter that none of them has: one with conditions may be missing from a resample.
         """
-        self._study.given = [self._trials[place] for place in places]
-        present = {name for trial in self._study.given for name in trial.params}
+        self._study.shown = [self._trials[place] for place in places]
+        present = {name for trial in self._study.shown for name in trial.params}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns where a parameter had few values
             by_name = self._evaluator.evaluate(
@@ -209,17 +199,3 @@ class _Divergences:
                 target=lambda trial: float(losses[trial.number]),
             )
         return np.array([by_name.get(name, 0.0) for name in self.names])
-
-
-def _frozen(
-    trials: Sequence[Trial], distributions: Mapping[str, BaseDistribution]
-) -> list[FrozenTrial]:
-    return [
-        optuna.trial.create_trial(
-            state=TrialState.COMPLETE,
-            params=dict(trial.last_params),
-            distributions={name: distributions[name] for name in trial.last_params},
-            value=0.0,  # losses are given beside the trials
-        )
-        for trial in trials
-    ]

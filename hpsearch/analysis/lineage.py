@@ -152,21 +152,24 @@ def _relative(
 ) -> Relative:
     origin = trial.origin
     assert origin is not None, "nodes are trials of a population"
+    parents, begin, params = origin.parents, origin.first_step, trial.params
     takeovers = [takeover for takeover in trial.takeovers if takeover.step < node.step]
-    last = takeovers[-1] if takeovers else None
-    begun_by = None if origin.parents or last else origin.founder
+    if takeovers:
+        last = takeovers[-1]
+        parents, begin, params = (last.source,), last.step, last.params
+    begun_by = None if origin.parents or takeovers else origin.founder
     return Relative(
         trial=trial.number,
         generation=origin.generation,
         member=origin.member,
-        parents=origin.parents if last is None else (last.source,),
-        begin=origin.first_step if last is None else last.step,
+        parents=parents,
+        begin=begin,
         operator=node.operator,
         adopted=node.adopted,
-        is_child=origin.is_child or last is not None,
+        is_child=origin.is_child or bool(takeovers),
         strength=strengths.get(trial.number),
         changes=node.changes,
-        params=trial.params if last is None else last.params,
+        params=params,
         step=node.step,
         sha256=node.sha256,
         seed=node.seed,
@@ -236,8 +239,17 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
         console.print(table)
     else:
         print_whole(console, table)
-    for remark in lineage_remarks(relatives, champion):
-        console.print(remark, highlight=False, soft_wrap=not console.is_terminal)
+    not_adopted = [relative for relative in relatives if relative.adopted is False]
+    if not_adopted:
+        # Of several, the champion; it is what the reader looks for.
+        relative = min(not_adopted, key=lambda relative: relative.trial != champion)
+        console.print(
+            f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was "
+            f"not adopted: the child that {relative.operator} made lost against a copy of its "
+            "first parent, so that copy trained in its place, with the changes",
+            highlight=False,
+            soft_wrap=not console.is_terminal,
+        )
 
 
 def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
@@ -253,16 +265,6 @@ def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
 
 def strength_text(relative: Relative) -> str:
     return "" if relative.strength is None else f"{relative.strength:+.3f}"
-
-
-def lineage_remarks(relatives: Sequence[Relative], champion: int | None) -> list[str]:
-    return [
-        f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was not "
-        f"adopted: the child that {relative.operator} made lost against a copy of its first "
-        "parent, so that copy trained in its place, with the changes"
-        for relative in sorted(relatives, key=lambda relative: relative.trial != champion)
-        if relative.adopted is False
-    ][:1]
 
 
 def operator_text(relative: Relative) -> str:
@@ -295,15 +297,17 @@ def write_lineage(descent: Ancestry, path: Path) -> None:
     relatives = list(descent.relatives.values())
     generations = max((relative.generation for relative in relatives), default=0) + 1
     members = max((relative.member for relative in relatives), default=0) + 1
-    size = (
-        max(MIN_SIZE[0], generations * CELL[0] + MARGIN[0]),
-        max(MIN_SIZE[1], members * CELL[1] + MARGIN[1]),
-    )
+    width, height = generations * CELL[0] + MARGIN[0], members * CELL[1] + MARGIN[1]
     line = {relative.trial for relative in descent.champions_line()}
-    with drawing(path, size) as figure:
+    with drawing(path, (max(MIN_SIZE[0], width), max(MIN_SIZE[1], height))) as figure:
         axes = figure.add_subplot()
         _draw_edges(axes, descent, line)
-        _draw_trials(axes, relatives, line)
+        for relative in relatives:
+            x, y = relative.generation, relative.member
+            edge = "black" if relative.trial in line else QUIET
+            look: dict[str, Any] = {"markersize": 13, "color": "white", "markeredgecolor": edge}
+            axes.plot(x, y, marker="o", zorder=3, **look)
+            axes.text(x, y, str(relative.trial), ha="center", va="center", fontsize=6, zorder=4)
         axes.set(xlabel="matches before", ylabel="member")
         axes.set_yticks(range(members))
         axes.invert_yaxis()
@@ -316,10 +320,9 @@ def _draw_edges(axes: "Axes", descent: Ancestry, line: set[int]) -> None:
     relatives = descent.relatives.values()
     operators = sorted({relative.operator for relative in relatives if relative.is_child})
     colours = {name: ON_PAPER[at % len(ON_PAPER)] for at, name in enumerate(operators)}
-    named: set[str] = set()
+    for name in operators:
+        axes.plot([], [], color=colours[name], label=name)  # for the legend
     for child, parent, position in descent.edges(relatives):
-        is_first = child.is_child and child.operator not in named
-        named |= {child.operator} if child.is_child else set()
         is_in_line = position == 0 and {child.trial, parent.trial} <= line
         axes.plot(
             [parent.generation, child.generation],
@@ -328,13 +331,4 @@ def _draw_edges(axes: "Axes", descent: Ancestry, line: set[int]) -> None:
             linestyle="-" if position == 0 else ":",
             linewidth=2.6 if is_in_line else 1.0,
             zorder=2 if is_in_line else 1,
-            label=child.operator if is_first else None,
         )
-
-
-def _draw_trials(axes: "Axes", relatives: list[Relative], line: set[int]) -> None:
-    for relative in relatives:
-        x, y = relative.generation, relative.member
-        edge = "black" if relative.trial in line else QUIET
-        axes.plot(x, y, marker="o", markersize=13, color="white", markeredgecolor=edge, zorder=3)
-        axes.text(x, y, str(relative.trial), ha="center", va="center", fontsize=6, zorder=4)

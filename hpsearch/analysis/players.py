@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Final, TypeVar
 
 import torch
 
-from hpsearch.analysis.examination import STANDARD_GAME, find_checkpoint
+from hpsearch.analysis.examination import REFERENCES, STANDARD_GAME, find_checkpoint
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError, unknown_name
 from hpsearch.game.players import AGENTS, HOSTS
@@ -23,9 +23,8 @@ from hpsearch.study.view import StudyView, best_trial, open_view
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import is_maximized, saved_config
-from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.metrics import MODES, PANELS, panel_name
-from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
+from hpsearch.trainers.opponents import load_player, saved_roles
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,11 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
         UsageError: if none that has finished has a checkpoint.
     """
     best_trial(view)  # says why where there is none
+    finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
     chosen: dict[int, tuple[str, ...]] = {}
     paths: dict[int, Path] = {}
-    for role, metric in _metrics(view).items():
-        ranked = _with_checkpoint(view, _ranked(view, metric))
+    for role, metric in _metrics(view, finished).items():
+        ranked = _with_checkpoint(view, _ranked(view, finished, metric))
         for trial, path in islice(ranked, count):
             chosen[trial] = (*chosen.get(trial, ()), role)
             paths[trial] = path
@@ -64,28 +64,22 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
     return [StrongCheckpoint(trial, paths[trial], roles) for trial, roles in chosen.items()]
 
 
-def _metrics(view: StudyView) -> dict[str, str]:
+def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
     """Return what each role is ranked by: the objective, its panel, or what else was measured."""
-    measured = {name for trial in _finished(view) for name in trial.metrics}
+    measured = {name for trial in finished for name in trial.metrics}
     preferred = [view.study.spec.objectives[0].metric]
     preferred += [panel_name(MODES[0], role) for role in PANELS]
     by_role: dict[str, str] = {}
     for name in [*(name for name in preferred if name in measured), *sorted(measured)]:
-        by_role.setdefault(_role(name), name)
+        by_role.setdefault(name.split("/")[1], name)
     return dict(sorted(by_role.items(), reverse=True))  # hosts first
 
 
-def _role(metric: str) -> str:
-    return metric.split("/")[1]
-
-
-def _finished(view: StudyView) -> list[Trial]:
-    return [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
-
-
-def _ranked(view: StudyView, metric: str) -> list[Trial]:
-    trials = [trial for trial in _finished(view) if metric in trial.metrics]
-    sign, judged = -1.0 if is_maximized(metric) else 1.0, _judged(view)
+def _ranked(view: StudyView, finished: Sequence[Trial], metric: str) -> list[Trial]:
+    sign = -1.0 if is_maximized(metric) else 1.0
+    judged: dict[int, tuple[int, float]] = {}  # the newest match, and the strength in it
+    for number, match in sorted(view.state.population.matches.items()):
+        judged |= {trial: (number, strength) for trial, strength in match.strengths.items()}
 
     def place(trial: Trial) -> tuple[int, float]:
         if trial.number in judged:
@@ -93,25 +87,16 @@ def _ranked(view: StudyView, metric: str) -> list[Trial]:
             return -match, -strength
         return 0, sign * trial.metrics[metric]["value"]  # matches are numbered from 1
 
-    return sorted(trials, key=place)
+    return sorted((trial for trial in finished if metric in trial.metrics), key=place)
 
 
-def _judged(view: StudyView) -> dict[int, tuple[int, float]]:
-    best: dict[int, tuple[int, float]] = {}
-    for number, match in sorted(view.state.population.matches.items()):
-        best |= {trial: (number, strength) for trial, strength in match.strengths.items()}
-    return best
-
-
-def _with_checkpoint(view: StudyView, trials: list[Trial]) -> Iterator[tuple[int, Path]]:
+def _with_checkpoint(view: StudyView, trials: Iterable[Trial]) -> Iterator[tuple[int, Path]]:
     for trial in trials:
-        folder = view.folder.trial(trial.number).checkpoints
-        path = checkpoint.newest(folder)
+        path = checkpoint.newest(view.folder.trial(trial.number).checkpoints)
         if path is None:
-            name = view.study.spec.name
-            say(f"{name}/{trial.number} has no whole checkpoint")
-            continue
-        yield trial.number, path
+            say(f"{view.study.spec.name}/{trial.number} has no whole checkpoint")
+        else:
+            yield trial.number, path
 
 
 T = TypeVar("T")
@@ -149,28 +134,13 @@ def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
 
 
 KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}  # all scripted players, by role
-PANEL: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
-"""the scripted players of each role: those that the other role's panel is made of"""
-
-
-@dataclass(frozen=True)
-class PlayerSource:
-    checkpoint: Path
-    roles: tuple[str, ...]
-    label: str  # the run, or the study and the trial
-
-
-@dataclass(frozen=True)
-class Side:
-    learned: dict[str, SavedPlayer]
-    scripted: tuple[str, ...]
-    checkpoints: dict[str, Path]  # those that the learned ones were read from
 
 
 @dataclass(frozen=True)
 class RoundRobinPlayers:
-    host: Side
-    agent: Side
+    hosts: Players
+    agents: Players
+    checkpoints: dict[str, Path]  # of the learned ones, by their labels
     game: GameConfig  # that all of them know
     max_steps: int
     """moves after which a game counts as unfinished, the most that any of them is measured by"""
@@ -186,78 +156,70 @@ def find_players(
         ConflictError: if the players know different games.
         CorruptError: if a checkpoint is damaged.
     """
-    others = [name for name in names if name not in {*HOSTS, *AGENTS}]
-    sources = _merged(source for name in others for source in _sources(name, runs, top))
-    labels = _labels(sources)
-    sides: dict[str, Side] = {}
+    roles_of: dict[Path, set[str]] = {}
+    for name in names:
+        if name not in {*HOSTS, *AGENTS}:
+            for path, roles in _checkpoints(name, runs, top):
+                roles_of.setdefault(path.resolve(), set()).update(roles)
+    labels = _labels(roles_of)
+    sides: list[Players] = []
     for role, known in KNOWN.items():
-        panelists = PANEL[role] if panel else ()
+        panelists = REFERENCES[role] if panel else ()
         scripted = tuple(dict.fromkeys((*panelists, *(name for name in names if name in known))))
-        paths = {labels[s.checkpoint]: s.checkpoint for s in sources if role in s.roles}
-        if not (paths or scripted):
+        learned = {
+            labels[path]: load_player(path, role, device)
+            for path, roles in roles_of.items()
+            if role in roles
+        }
+        if not (learned or scripted):
             raise UsageError(
                 f"no player plays as {role}: {', '.join(names)} can only play the other side; name "
-                f"one that can, such as {PANEL[role][-1]}, or leave out --no-panel"
+                f"one that can, such as {REFERENCES[role][-1]}, or leave out --no-panel"
             )
-        players = {name: load_player(path, role, device) for name, path in paths.items()}
-        sides[role] = Side(players, scripted, paths)
-    host, agent = sides["host"], sides["agent"]
-    learned = [
-        (name, player.config) for side in (host, agent) for name, player in side.learned.items()
-    ]
-    game, max_steps = common_game(learned), STANDARD_GAME.max_steps
+        sides.append(Players(learned, scripted))
+    hosts, agents = sides
+    configs = [(name, player.config) for side in sides for name, player in side.learned.items()]
+    game, max_steps = common_game(configs), STANDARD_GAME.max_steps
     if game is not None:
-        max_steps = max(config.evaluation.max_steps for _, config in learned)
-    return RoundRobinPlayers(host, agent, game or STANDARD_GAME, max_steps)
+        max_steps = max(config.evaluation.max_steps for _, config in configs)
+    checkpoints = {label: path for path, label in labels.items()}
+    return RoundRobinPlayers(hosts, agents, checkpoints, game or STANDARD_GAME, max_steps)
 
 
-def _sources(name: str, runs: Path, top: int) -> Iterator[PlayerSource]:
+def _checkpoints(name: str, runs: Path, top: int) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Yield the checkpoints that a name stands for, each with the roles that it plays."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or (is_name(name) and _is_study(runs / name)):
-        yield from _of_study(name, runs, top)
+        view = open_view(name, runs)
     elif _is_study(path):
-        yield from _of_study(path.absolute().name, path.absolute().parent, top)
+        view = open_view(path.absolute().name, path.absolute().parent)
     elif path.is_dir():
-        checkpoint = find_checkpoint(path)
-        yield PlayerSource(checkpoint, saved_roles(checkpoint), _label(checkpoint))
+        newest = find_checkpoint(path)
+        yield newest, saved_roles(newest)
+        return
     else:
         studies = [folder.name for folder in runs.glob("*/") if _is_study(folder)]
         problem = unknown_name("player", name, {*HOSTS, *AGENTS, *studies})
         raise UsageError(f"{problem}, or the folder of a run, a trial or a checkpoint")
+    for strong in strongest_checkpoints(view, top):
+        yield strong.checkpoint, strong.roles
 
 
 def _is_study(folder: Path) -> bool:
     return StudyDir(folder).spec.exists()
 
 
-def _of_study(name: str, runs: Path, top: int) -> Iterator[PlayerSource]:
-    for strong in strongest_checkpoints(open_view(name, runs), top):
-        yield PlayerSource(strong.checkpoint, strong.roles, _label(strong.checkpoint))
+def _labels(paths: Iterable[Path]) -> dict[Path, str]:
+    """Name each checkpoint: by its run, with its step where that is not enough, or by its path.
 
-
-def _merged(sources: Iterable[PlayerSource]) -> list[PlayerSource]:
-    by_path: dict[Path, PlayerSource] = {}
-    for source in sources:
-        path = source.checkpoint.resolve()
-        known = by_path.setdefault(path, replace(source, checkpoint=path, roles=()))
-        roles = tuple(role for role in ROLES if role in (*known.roles, *source.roles))
-        by_path[path] = replace(known, roles=roles)
-    return list(by_path.values())
-
-
-def _label(checkpoint: Path) -> str:
-    """Return the name of the run that a checkpoint belongs to, STUDY/NUMBER for a trial."""
-    run = checkpoint.resolve().parent.parent
-    return f"{run.parent.parent.name}/{run.name}" if run.parent.name == "trials" else run.name
-
-
-def _labels(sources: Sequence[PlayerSource]) -> dict[Path, str]:
-    """Name each checkpoint: by its run, with its step where that is not enough, or by its path."""
-    labels = {source.checkpoint: source.label for source in sources}
-    with_step = {
-        path: f"{label}@{path.name.rpartition('-')[2].lstrip('0') or '0'}"
-        for path, label in labels.items()
-    }
+    The run of a trial is STUDY/NUMBER.
+    """
+    labels, with_step = {}, {}
+    for path in paths:
+        run = path.parent.parent
+        is_trial = run.parent.name == "trials"
+        labels[path] = f"{run.parent.parent.name}/{run.name}" if is_trial else run.name
+        with_step[path] = f"{labels[path]}@{path.name.rpartition('-')[2].lstrip('0') or '0'}"
     for longer in (with_step, {path: str(path) for path in labels}):
         often = Counter([*labels.values(), *{*HOSTS, *AGENTS}])
         labels |= {path: longer[path] for path, label in labels.items() if often[label] > 1}
@@ -273,12 +235,9 @@ class HowToPlay:
 
 
 def play_round_robin(entrants: RoundRobinPlayers, how: HowToPlay) -> CrossPlay:
-    hosts, agents = (
-        Players(side.learned, side.scripted) for side in (entrants.host, entrants.agent)
-    )
     return play_everybody(
-        hosts,
-        agents,
+        entrants.hosts,
+        entrants.agents,
         entrants.game,
         num_games=how.num_games,
         max_steps=entrants.max_steps,

@@ -21,7 +21,6 @@ from hpsearch.analysis.held_out import last_checkpoints, meet, playing_device
 from hpsearch.errors import HpsearchError
 from hpsearch.population.statistics import drawn_means, interval
 from hpsearch.study.derived import population_of
-from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_line, print_whole, text_table
 
@@ -82,12 +81,10 @@ def compare_replay(
             f"checkpoint; look at it with: hpsearch status {trained.study.spec.name}"
         )
     players = {"original": original} | {str(member): path for member, path in paths.items()}
-    met = meet(players, options.matches, num_games, playing_device(view))
+    (strength, *scores), _ = meet(players, options.matches, num_games, playing_device(view))
     replicates = [
-        Replicate(whole[number].member, number, strength)
-        for number, strength in zip(paths, met.strengths[1:], strict=True)
+        Replicate(whole[number], number, score) for number, score in zip(paths, scores, strict=True)
     ]
-    scores = [replicate.strength for replicate in replicates]
     (verdict,) = judge_seeds([scores], MAXIMIZE)
     return Replay(
         study=view.study.spec.name,
@@ -96,7 +93,7 @@ def compare_replay(
         intervals=intervals,
         games=num_games,
         mixed=mixed,
-        original=met.strengths[0],
+        original=strength,
         replicates=tuple(sorted(replicates, key=lambda replicate: -replicate.strength)),
         unfinished=options.members - len(replicates),
         verdict=verdict,
@@ -143,28 +140,27 @@ def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
     mean), iqm, expected {low, high} (of one more seed), held_up, conclusion. What is not known is
     null.
     """
-    low, high = (None, None) if replay.expected is None else replay.expected
-    verdict, plain = asdict(replay.verdict), asdict(replay)
-    del verdict["chance"], plain["verdict"], plain["expected"]
+    mean, low, high, iqm, _ = replay.verdict
+    plain = asdict(replay)
+    del plain["verdict"]
     return {
         **plain,
-        **verdict,
+        **{"mean": mean, "low": low, "high": high, "iqm": iqm},
         "original": {"strength": replay.original, "rank": replay.rank},
-        "expected": {"low": low, "high": high},
+        "expected": dict(zip(("low", "high"), replay.expected or (None, None), strict=True)),
         "held_up": replay.held_up,
         "conclusion": conclusion,
     }
 
 
-def _whole(trained: StudyView, last_step: int) -> dict[int, Trial]:
-    """Return the trials that end the schedule, one of each member that has got so far."""
-    newest = trained.state.population.finished.values()
-    trials = (trained.state.trials[number] for number in newest)
-    return {
-        trial.number: trial
-        for trial in trials
-        if trial.origin is not None and trial.origin.steps == last_step
-    }
+def _whole(trained: StudyView, last_step: int) -> dict[int, int]:
+    """Return the member of each trial that ends the schedule."""
+    whole = {}
+    for number in trained.state.population.finished.values():
+        planned = trained.state.trials[number].origin
+        if planned is not None and planned.steps == last_step:
+            whole[number] = planned.member
+    return whole
 
 
 ENOUGH_SEEDS: Final = 4  # below which the interval of one more seed holds nearly everything

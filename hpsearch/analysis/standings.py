@@ -5,17 +5,16 @@ Axes: P hosts, Q agents, G games of each pair, R samples of the starts.
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from hpsearch.analysis.pictures import drawing
-from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers, Side
+from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
@@ -29,10 +28,6 @@ from hpsearch.population.ratings.cycles import (
 from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
 from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
 from hpsearch.terminal import print_line, print_whole, text_table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 CELL_SAMPLES: Final = 1000
 RATING_SAMPLES: Final = 200  # those of them that are rated too, which takes a linear program each
@@ -48,6 +43,15 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @property
+    def half(self) -> float:
+        """Return half of the interval's width."""
+        return (self.high - self.low) / 2
+
+    @property
+    def text(self) -> str:
+        return f"{self.value:.4f} ±{self.half:.4f}"
 
 
 @dataclass(frozen=True)
@@ -138,17 +142,17 @@ def _standings(
     hosts = _side(
         (played.hosts, played.agents),
         rho - value,
-        _estimates(nash.hosts, np.stack([sample.hosts for sample in resampled])),
+        _estimates(nash.hosts, _ends([sample.hosts for sample in resampled])),
         equilibrium.hosts,
-        _with_ends(strengths.hosts, host_ends),
+        _estimates(strengths.hosts, host_ends),
         None if rank is None else rank.sum(axis=1),
     )
     agents = _side(
         (played.agents, played.hosts),
         value - rho.T,
-        _estimates(nash.agents, np.stack([sample.agents for sample in resampled])),
+        _estimates(nash.agents, _ends([sample.agents for sample in resampled])),
         equilibrium.agents,
-        _with_ends(strengths.agents, agent_ends),
+        _estimates(strengths.agents, agent_ends),
         None if rank is None else rank.sum(axis=0),
     )
     return hosts, agents
@@ -162,7 +166,7 @@ def _side(
     strengths: Sequence[Estimate],
     ranks: Floats | None,
 ) -> list[PlayerStanding]:
-    """Return what is said of one side, K players; ``names`` are theirs and their opponents'.
+    """Return the standings of one side, K players; ``names`` are theirs and their opponents'.
 
     ``gains`` (K, opponents) are in rho beyond the value of the game, high is good for the player;
     ``shares`` (K,) is how often the equilibrium plays each, ``ranks`` (K,) are of alpha-rank.
@@ -182,12 +186,12 @@ def _side(
     ]
 
 
-def _estimates(values: Floats, samples: Floats) -> list[Estimate]:
-    """Return the values (K,) with the ends of their intervals, by samples (R, K)."""
-    return _with_ends(values, interval(samples, CONFIDENCE))
+def _ends(samples: Sequence[Floats]) -> Floats:
+    return interval(np.stack(samples), CONFIDENCE)
 
 
-def _with_ends(values: Floats, ends: Floats) -> list[Estimate]:
+def _estimates(values: Floats, ends: Floats) -> list[Estimate]:
+    """Return the values (K,) with the ends (2, K) of their intervals."""
     return [Estimate(*numbers) for numbers in zip(values.tolist(), *ends.tolist(), strict=True)]
 
 
@@ -205,20 +209,18 @@ def _balance(
     )
 
 
-def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> list[NamedCycle]:
+def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCycle]:
     # No player switches for what may well be noise: two errors of a difference of two cells.
     margin = 2.0 * float(np.sqrt(2.0) * errors.max())
     swaps = swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
     rounds = best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
-    return [
-        *(_named("swap", cycle, played) for cycle in swaps),
-        *(_named("best answers", cycle, played) for cycle in rounds),
-    ]
-
-
-def _named(kind: Literal["swap", "best answers"], cycle: Cycle, played: CrossPlay) -> NamedCycle:
-    hosts, agents = (played.hosts[p] for p in cycle.hosts), (played.agents[q] for q in cycle.agents)
-    return NamedCycle(kind, tuple(hosts), tuple(agents), cycle.strength)
+    kinds: dict[Literal["swap", "best answers"], Sequence[Cycle]]
+    kinds = {"swap": swaps, "best answers": rounds}
+    for kind, cycles in kinds.items():
+        for cycle in cycles:
+            hosts = tuple(played.hosts[p] for p in cycle.hosts)
+            agents = tuple(played.agents[q] for q in cycle.agents)
+            yield NamedCycle(kind, hosts, agents, cycle.strength)
 
 
 COLUMNS = ("host", "agent", "rho", "low", "high", "capped", "games")
@@ -240,8 +242,8 @@ def plain_standings(
         "games": how.num_games,
         "seed": how.seed,
         "mode": "sampled" if how.sampled else "greedy",
-        "hosts": [_plain(host, entrants.host) for host in standings.hosts],
-        "agents": [_plain(agent, entrants.agent) for agent in standings.agents],
+        "hosts": [_plain(host, entrants) for host in standings.hosts],
+        "agents": [_plain(agent, entrants) for agent in standings.agents],
         "rho": standings.rho.tolist(),
         "low": standings.low.tolist(),
         "high": standings.high.tolist(),
@@ -266,25 +268,30 @@ def csv_text(standings: Standings) -> str:
     return text.getvalue()
 
 
-def _plain(standing: PlayerStanding, side: Side) -> dict[str, Any]:
+def _plain(standing: PlayerStanding, entrants: RoundRobinPlayers) -> dict[str, Any]:
     """Return a player's ratings and where it comes from, null for a scripted one."""
-    path, player = side.checkpoints.get(standing.name), side.learned.get(standing.name)
+    path = entrants.checkpoints.get(standing.name)
+    sides = {**entrants.hosts.learned, **entrants.agents.learned}
     return {
         **asdict(standing),
         "checkpoint": None if path is None else str(path),
-        "step": None if player is None else player.step,
+        "step": None if path is None else sides[standing.name].step,
     }
 
 
 GAP = 2  # columns of a terminal between two of a table
 LEGEND = (
+    "",
     "Nash: rho against the opponents that matter, those of the equilibrium; high is a strong host, "
     "low a strong agent",
     "played: how often the equilibrium plays it; gap: what its best answer takes from the value, "
     "low is safe",
     "strength: Bradley-Terry, in logits, by who is faster than usual from the same start; high is "
     "strong, on both sides",
-    "alpha-rank: the share of time that evolution spends with it; high is strong",
+)
+HALVES = (
+    "±: half of a 95 % interval; of Nash and rho over starts drawn again, the same for all, of "
+    "strength as if games were independent"
 )
 
 
@@ -299,24 +306,21 @@ def print_standings(
         "pair; high is a strong host, low a strong agent\n"
         "the strongest host stands on top, the strongest agent on the left",
     )
-    print_whole(console, matrix_table(cross_play, shown, intervals=intervals))
+    rows = (
+        (host.name, *(_cell(cross_play, p, q, intervals=intervals) for q in range(shown)))
+        for p, host in enumerate(cross_play.hosts)
+    )
+    _print_table(console, ("host", *_names(cross_play.agents[:shown])), rows)
     if cross_play.capped.any():
-        print_line(console, capped_line(cross_play))
+        print_line(console, _capped_line(cross_play))
     if left:
         print_line(
             console, f"{left} weaker agents do not fit here; --json and -o FILE show them too"
         )
     for side, standings in (("host", cross_play.hosts), ("agent", cross_play.agents)):
         print_line(console, "")
-        print_whole(console, ratings_table(side, standings))
-    lines = (
-        "",
-        *legend_lines(cross_play),
-        "",
-        *balance_lines(cross_play),
-        *cycle_lines(cross_play),
-    )
-    for line in lines:
+        _print_ratings(console, side, standings)
+    for line in (*LEGEND, *_balance_lines(cross_play), *_cycle_lines(cross_play)):
         print_line(console, line)
 
 
@@ -335,7 +339,29 @@ def columns_that_fit(standings: Standings, width: int | None, *, intervals: bool
     return len(standings.agents)
 
 
-def capped_line(standings: Standings) -> str:
+def _print_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = text_table(columns, rows)
+    table.pad_edge = False  # it begins and ends with its cells, so that more of them fit
+    print_whole(console, table)
+
+
+def _print_ratings(console: Console, side: str, standings: Sequence[PlayerStanding]) -> None:
+    rank = ("alpha-rank",) if standings[0].alpha_rank is not None else ()
+    rows = (
+        (
+            player.name,
+            player.nash.text,
+            f"{player.played:.1%}",
+            f"{player.exploitability:.4f}",
+            f"{player.strength.value:+.2f} ±{player.strength.half:.2f}",
+            *(() if player.alpha_rank is None else (f"{player.alpha_rank:.1%}",)),
+        )
+        for player in standings
+    )
+    _print_table(console, (side, "Nash", "played", "gap", "strength", *rank), rows)
+
+
+def _capped_line(standings: Standings) -> str:
     p, q = divmod(int(standings.capped.argmax()), len(standings.agents))
     return (
         f"{standings.capped.mean():.1%} of all games were not over after the last move allowed and "
@@ -344,57 +370,18 @@ def capped_line(standings: Standings) -> str:
     )
 
 
-def matrix_table(standings: Standings, num_agents: int, *, intervals: bool) -> Table:
-    rows = (
-        (host.name, *(_cell(standings, p, q, intervals=intervals) for q in range(num_agents)))
-        for p, host in enumerate(standings.hosts)
-    )
-    return _flush(text_table(("host", *_names(standings.agents[:num_agents])), rows))
-
-
-def ratings_table(side: str, standings: Sequence[PlayerStanding]) -> Table:
-    rank = ("alpha-rank",) if standings[0].alpha_rank is not None else ()
-    rows = (
-        (
-            player.name,
-            _rho(player.nash),
-            f"{player.played:.1%}",
-            f"{player.exploitability:.4f}",
-            f"{player.strength.value:+.2f} ±{_half(player.strength):.2f}",
-            *(() if player.alpha_rank is None else (f"{player.alpha_rank:.1%}",)),
-        )
-        for player in standings
-    )
-    return _flush(text_table((side, "Nash", "played", "gap", "strength", *rank), rows))
-
-
-def _flush(table: Table) -> Table:
-    """Let a table begin and end with its cells, so that as much as there is room for fits."""
-    table.pad_edge = False
-    return table
-
-
-def legend_lines(standings: Standings) -> Iterator[str]:
-    """Yield what the columns of the ratings mean; ± is half an interval."""
-    *lines, alpha_rank = LEGEND
-    yield from lines
-    if standings.hosts[0].alpha_rank is not None:
-        yield alpha_rank
+def _balance_lines(cross_play: Standings) -> Iterator[str]:
+    if cross_play.hosts[0].alpha_rank is not None:
+        yield "alpha-rank: the share of time that evolution spends with it; high is strong"
     else:
         yield (
             f"alpha-rank is left out: its time grows with the cube of the pairs, of which there "
-            f"are {standings.rho.size:,}, more than {MAX_RANKED_PAIRS:,}"
+            f"are {cross_play.rho.size:,}, more than {MAX_RANKED_PAIRS:,}"
         )
-    yield (
-        "±: half of a 95 % interval; of Nash and rho over starts drawn again, the same for all, of "
-        "strength as if games were independent"
-    )
-
-
-def balance_lines(cross_play: Standings) -> Iterator[str]:
+    yield from (HALVES, "")
     balance = cross_play.balance
     yield (
-        f"equilibrium: rho {_rho(balance.value)}; best answers take {balance.exploitability:.4f} "
+        f"equilibrium: rho {balance.value.text}; best answers take {balance.exploitability:.4f} "
         f"in these games, {balance.resampled_exploitability:.4f} on starts drawn again (noise)"
     )
     for side, standings in (("host", cross_play.hosts), ("agent", cross_play.agents)):
@@ -405,25 +392,21 @@ def balance_lines(cross_play: Standings) -> Iterator[str]:
         )
 
 
-def cycle_lines(standings: Standings) -> Iterator[str]:
+def _cycle_lines(standings: Standings) -> Iterator[str]:
     yield (
         f"cyclic: {standings.cyclic_share:.1%} of rho's differences beyond noise, "
         f"{standings.cyclic_share_log:.1%} of log rho's (0 %: one strength a player tells "
         "everything)"
     )
-    if standings.cycles:
-        yield "strongest cycles, in which A < B says that B answers A:"
-    else:
+    if not standings.cycles:
         yield "no cycle stands out from the noise"
+        return
+    yield "strongest cycles, in which A < B says that B answers A:"
     for cycle in standings.cycles:
-        yield cycle_line(cycle)
-
-
-def cycle_line(cycle: NamedCycle) -> str:
-    answers = zip(cycle.hosts, cycle.agents, strict=True)
-    steps = [f"host {host} < agent {agent} <" for host, agent in answers]
-    kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
-    return f"  {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} host {cycle.hosts[0]}"
+        answers = zip(cycle.hosts, cycle.agents, strict=True)
+        steps = " ".join(f"host {host} < agent {agent} <" for host, agent in answers)
+        kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
+        yield f"  {kind}, by {cycle.strength:.4f} at least: {steps} host {cycle.hosts[0]}"
 
 
 def _names(standings: Sequence[PlayerStanding]) -> list[str]:
@@ -432,15 +415,7 @@ def _names(standings: Sequence[PlayerStanding]) -> list[str]:
 
 def _cell(standings: Standings, p: int, q: int, *, intervals: bool) -> str:
     cell = Estimate(standings.rho[p, q], standings.low[p, q], standings.high[p, q])
-    return _rho(cell) if intervals else f"{cell.value:.4f}"
-
-
-def _rho(estimate: Estimate) -> str:
-    return f"{estimate.value:.4f} ±{_half(estimate):.4f}"
-
-
-def _half(estimate: Estimate) -> float:
-    return (estimate.high - estimate.low) / 2
+    return cell.text if intervals else f"{cell.value:.4f}"
 
 
 TITLE: Final = "rho, high (bright) is a strong host, low (dark) a strong agent"
@@ -465,34 +440,17 @@ def write_matrix(standings: Standings, path: Path) -> None:
         max(MIN_SIZE[0], columns * cell[0] + MARGIN[0]),
         max(MIN_SIZE[1], rows * cell[1] + MARGIN[1]),
     )
+    font = 8.0 if is_numbered else 5.0
+    middle = (standings.rho.min() + standings.rho.max()) / 2
     with drawing(path, size) as figure:
         axes = figure.add_subplot()
         image = axes.imshow(standings.rho, cmap=COLOURS, aspect="auto")
         figure.colorbar(image, ax=axes, label="rho")
         axes.set_title(f"{TITLE}, {standings.num_games:,} games a pair", fontsize=9)
-        _name(axes, standings, size=8.0 if is_numbered else 5.0)
-        if is_numbered:
-            _number(axes, standings)
-
-
-def _name(axes: "Axes", standings: Standings, size: float) -> None:
-    axes.set_xticks(
-        range(len(standings.agents)),
-        [agent.name for agent in standings.agents],
-        rotation=45,
-        ha="right",
-        rotation_mode="anchor",
-        fontsize=size,
-    )
-    axes.set_yticks(
-        range(len(standings.hosts)), [host.name for host in standings.hosts], fontsize=size
-    )
-    axes.set(xlabel="agent", ylabel="host")
-
-
-def _number(axes: "Axes", standings: Standings) -> None:
-    middle = (standings.rho.min() + standings.rho.max()) / 2
-    for p, row in enumerate(standings.rho):
-        for q, value in enumerate(row):
-            colour = "black" if value > middle else "white"
-            axes.text(q, p, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour)
+        axes.set_yticks(range(rows), _names(standings.hosts), fontsize=font)
+        slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(columns), _names(standings.agents), fontsize=font, **slanted)
+        axes.set(xlabel="agent", ylabel="host")
+        for (p, q), value in np.ndenumerate(standings.rho) if is_numbered else ():
+            ink = "black" if value > middle else "white"
+            axes.text(q, p, f"{value:.3f}", ha="center", va="center", fontsize=7, color=ink)

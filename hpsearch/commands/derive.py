@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,12 +86,13 @@ def confirm(
 
         confirmed = compare_seeds(view, after, compared, games, best_response)
     advice = confirmation.advice_text(confirmed, runs_option(runs))
-    plain = confirmation.plain_confirmation(confirmed, advice)
+    confirmed = replace(confirmed, advice=advice)
+    plain = confirmation.plain_confirmation(confirmed)
     files.write_json(view.folder.confirmation, plain)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        confirmation.print_confirmation(Terminal(), confirmed, advice)
+        confirmation.print_confirmation(Terminal(), confirmed)
     return 0
 
 

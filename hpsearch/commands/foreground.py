@@ -14,7 +14,7 @@ from hpsearch.commands.export import NUM_GAMES, conditions, print_export
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.export.text import print_verdict
 from hpsearch.names import runs_option
-from hpsearch.report.progress import Meter, open_display
+from hpsearch.report.progress import Meter, open_panel
 from hpsearch.report.text import print_best, standing_text
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
@@ -60,12 +60,12 @@ def _watched(
     study: Study, runs: Path, flag: StopFlag, console: Console, *, is_detached: bool
 ) -> StudyView:
     meters: list[Meter] = []
-    with open_display(console) as display:
+    with open_panel(console) as panel:
 
         def watch(view: StudyView) -> None:
             if not meters:
                 meters.append(Meter(view))
-            display.show(meters[0].read(view))
+            panel.show_progress(meters[0].read(view))
 
         return Drive(study, runs, flag, watch, is_detached=is_detached).run()
 

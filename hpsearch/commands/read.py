@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,12 +152,12 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     examples=["", "--runs /scratch/me/runs --json"],
 )
 def ls(runs: Path, *, as_json: bool) -> int:
-    from hpsearch.report.listing import list_studies, plain_list, study_table
+    from hpsearch.report.listing import list_studies, study_table
     from hpsearch.terminal import Terminal, print_whole
 
     listed = list(list_studies(runs))
     if as_json:
-        print(json.dumps(plain_list(listed), indent=1))
+        print(json.dumps([asdict(row) for row in listed], indent=1))
     elif listed:
         print_whole(Terminal(), study_table(listed))
     else:

@@ -139,8 +139,8 @@ def _add(
     drawn = figures.figure_attrs(view, known_until(view), importances)
     conclusions.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
     conclusions.importances = figures.drawn_importances(view, importances)
-    storage.remark("\n\n".join(texts.values()))
     storage.add(
+        "\n\n".join(texts.values()),
         system_attrs=drawn | files.offer(study_files(view)),
         user_attrs=about | texts | numbers,
         of_trials={number: files.offer(paths) for number, paths in trial_files(view).items()},

@@ -54,7 +54,7 @@ def train(
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.cluster.study_dir import TrialDir
-    from hpsearch.report.progress import metrics_table, open_training_display
+    from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
     from hpsearch.terminal import Terminal
 
     check_places(config, runs)
@@ -69,9 +69,9 @@ def train(
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
         open_run(trained, folder) as member,
-        open_training_display(console, trained.steps) as display,
+        open_panel(console) as panel,
     ):
-        result = train_alone(member, flag, display.show)
+        result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show)
     if result.status == "interrupted":
         begins_anew = trained.checkpoint.resume == "never"
         print(

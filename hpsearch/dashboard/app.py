@@ -48,19 +48,15 @@ class ReadOnly:
     """A WSGI application in front of Optuna's dashboard that lets nothing be changed but notes."""
 
     def __init__(self, inner: "WSGIApplication", *, writes: bool) -> None:
-        """Guard the dashboard; ``writes`` says whether notes may be written."""
         self._inner = inner
-        self._writes = writes
+        self._writes = writes  # whether notes may be written
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
-        if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
-            return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
-        return self._inner(environ, start_response)
-
-    def _may(self, method: str, path: str) -> bool:
-        if method in READING:
-            return True
-        return self._writes and method == "PUT" and NOTE.fullmatch(path) is not None
+        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+        is_note = method == "PUT" and NOTE.fullmatch(path) is not None
+        if method in READING or (self._writes and is_note):
+            return self._inner(environ, start_response)
+        return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
 
 
 STUDY: Final = re.compile(r"/api/studies/\d+/?")
@@ -90,13 +86,7 @@ class ResponseCache:
         changed_at: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Stand before an application.
-
-        Args:
-            inner: the dashboard.
-            changed_at: returns when what it shows has last changed, by the clock.
-            clock: returns seconds.
-        """
+        """Stand before the dashboard; ``changed_at`` tells when what it shows has last changed."""
         self._inner = inner
         self._changed_at = changed_at
         self._clock = clock
@@ -140,17 +130,10 @@ class ResponseCache:
 
     def _ask(self, environ: "WSGIEnvironment") -> CachedAnswer:
         began = self._clock()
-        status, headers, packed = _packed(self._inner, environ)
+        status, headers, body = _collected(self._inner, environ)
+        packed = gzip.compress(body, compresslevel=PACKING)
+        headers += [("Content-Encoding", "gzip"), ("Content-Length", str(len(packed)))]
         return CachedAnswer(began, self._clock() - began, status, headers, packed)
-
-
-def _packed(
-    inner: "WSGIApplication", environ: "WSGIEnvironment"
-) -> tuple[str, list[tuple[str, str]], bytes]:
-    status, headers, body = _collected(inner, environ)
-    packed = gzip.compress(body, compresslevel=PACKING)
-    length = ("Content-Length", str(len(packed)))
-    return status, [*headers, ("Content-Encoding", "gzip"), length], packed
 
 
 def _collected(
@@ -193,9 +176,7 @@ class StudyConclusions:
         self.importances: Sequence[Sequence[dict[str, object]]] = ()
         """of each objective, as the dashboard draws them: name, importance and distribution"""
 
-    def __call__(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         path = environ.get("PATH_INFO", "")
         if environ["REQUEST_METHOD"] != "GET":
             return self._inner(environ, start_response)
@@ -217,7 +198,7 @@ class StudyConclusions:
 
 def _answer_with(
     start_response: "StartResponse", status: str, headers: list[tuple[str, str]], body: bytes
-) -> Iterable[bytes]:
+) -> Body:
     start_response(status, [*headers, ("Content-Length", str(len(body)))])
     return [body]
 

@@ -5,7 +5,8 @@ importances beside the noise, and the champion of a population beside what Optun
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -47,17 +48,17 @@ def figure_attrs(
         "lineage": lambda: lineage(view),
         "cross-play": lambda: cross_play(view),
     }
-    figures = {}
+    figures: dict[str, Chart] = {}
     for name, draw in made.items():
-        try:
-            drawn = draw()
-        except HpsearchError:  # what is damaged or gone leaves a gap among the figures, no more
-            continue
-        if drawn is not None:
-            figures[ATTR.format(name=name)] = json.dumps(drawn)
-    for name, drawn in _importance_figures(view, measured):
-        figures[ATTR.format(name=name)] = json.dumps(drawn)
-    return figures
+        with suppress(HpsearchError):  # what is damaged or gone leaves a gap among the figures
+            if (drawn := draw()) is not None:
+                figures[name] = drawn
+    for place, objective in enumerate(view.study.spec.objectives):
+        if known := measured.get(objective.metric):
+            chart = charts.chart(importance_bars(known), importance_layout(known))
+            title = "importances beyond chance, with 95 % intervals; grey is noise"
+            figures[f"importances-{place}"] = _titled(chart, f"{title}: {objective.metric}")
+    return {ATTR.format(name=name): json.dumps(drawn) for name, drawn in figures.items()}
 
 
 def _titled(chart: Chart, title: str) -> Chart:
@@ -139,16 +140,6 @@ def cross_play(view: StudyView) -> Chart | None:
     return made
 
 
-def _importance_figures(
-    view: StudyView, measured: Mapping[str, Importances]
-) -> Iterator[tuple[str, Chart]]:
-    for place, objective in enumerate(view.study.spec.objectives):
-        if importances := measured.get(objective.metric):
-            chart = charts.chart(importance_bars(importances), importance_layout(importances))
-            title = "importances beyond chance, with 95 % intervals; grey is noise"
-            yield f"importances-{place}", _titled(chart, f"{title}: {objective.metric}")
-
-
 def importance_text(measured: Mapping[str, Importances]) -> str:
     """Return what may be concluded from importances by metric; empty where none are known."""
     if not measured:
@@ -164,21 +155,18 @@ def drawn_importances(
 ) -> list[list[dict[str, object]]]:
     """Return for each objective what Optuna's chart of importances draws: 0 within the noise."""
     kinds = {name: type(kind).__name__ for name, kind in view.study.space.distributions().items()}
-    drawn = []
-    for objective in view.study.spec.objectives:
-        known = measured.get(objective.metric)
-        bars = {} if known is None else known.by_name
-        drawn.append(
-            [
-                {
-                    "name": name,
-                    "importance": bar.share if bar.is_above_noise else 0.0,
-                    "distribution": kinds[name],
-                }
-                for name, bar in bars.items()
-            ]
-        )
-    return drawn
+
+    def bars(known: Importances | None) -> list[dict[str, object]]:
+        return [
+            {
+                "name": name,
+                "importance": bar.share if bar.is_above_noise else 0.0,
+                "distribution": kinds[name],
+            }
+            for name, bar in ({} if known is None else known.by_name).items()
+        ]
+
+    return [bars(measured.get(objective.metric)) for objective in view.study.spec.objectives]
 
 
 def champion_text(view: StudyView) -> str:

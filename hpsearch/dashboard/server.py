@@ -133,10 +133,9 @@ class Guard:
     """A WSGI application in front of another one, which only those see who have the token."""
 
     def __init__(self, inner: "WSGIApplication", *, token: str, cookie: str, names: Names) -> None:
-        """Guard an application; cookies know no ports, so the name of ``cookie`` is its own."""
         self._inner = inner
         self._token = token
-        self._cookie = cookie
+        self._cookie = cookie  # its name; cookies know no ports, so each dashboard has another
         self._names = names
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:

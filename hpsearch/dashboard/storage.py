@@ -4,9 +4,8 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
@@ -25,8 +24,7 @@ Attrs = Mapping[str, Any]
 WriteNote = Callable[[str, Any], None]
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """What Optuna knows of a study beside its trials."""
 
     study_id: int
@@ -42,12 +40,7 @@ class ReadOnlyStorage(BaseStorage):
     """One study for reading; notes are written where they are kept, if at all."""
 
     def __init__(self, head: Head, write_note: WriteNote | None) -> None:
-        """Begin without trials.
-
-        Args:
-            head: the study.
-            write_note: keeps a note, by its attribute's name; None if nothing is to be changed.
-        """
+        """Begin without trials; ``write_note`` keeps a note, by its attribute's name, if it may."""
         self._head = head
         self._write_note = write_note
         self._trials: list[FrozenTrial] = []
@@ -85,18 +78,15 @@ class ReadOnlyStorage(BaseStorage):
                 self._kept, self.changed_at = dict(system_attrs), time.monotonic()
 
     def add(
-        self, *, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
+        self, remark: str, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
     ) -> None:
-        """Show attributes beside those, and system attributes of trials by their numbers."""
-        with self._lock:
-            self.changed_at = time.monotonic()
-            self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials
+        """Show attributes beside those, and system attributes of trials by their numbers.
 
-    def remark(self, text: str) -> None:
-        """Show a sentence as the study's note where it has none of its own; it is kept nowhere."""
+        ``remark`` is shown as the study's note where it has none of its own; it is kept nowhere.
+        """
         with self._lock:
-            if self._remark != text:
-                self._remark, self.changed_at = text, time.monotonic()
+            self._remark, self.changed_at = remark, time.monotonic()
+            self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials
 
     # As the dashboard asks for it.
 
@@ -121,21 +111,17 @@ class ReadOnlyStorage(BaseStorage):
         self._check(study_id)
         with self._lock:
             shown = {**self._kept, **self._added}
-        has_note = NOTE_OF_STUDY in shown or not self._remark
-        return shown if has_note else {**shown, **_as_note(self._remark)}
+        if self._remark and NOTE_OF_STUDY not in shown:
+            # As the dashboard stores a note, of the version before the first that is written.
+            shown |= {NOTE_OF_STUDY: 0, "dashboard:note_str:0": self._remark}
+        return shown
 
     def get_all_studies(self) -> list[FrozenStudy]:
-        study_id = self._head.study_id
-        return [
-            FrozenStudy(
-                study_name=self._head.name,
-                direction=None,
-                directions=list(self._head.directions),
-                user_attrs=self.get_study_user_attrs(study_id),
-                system_attrs=self.get_study_system_attrs(study_id),
-                study_id=study_id,
-            )
-        ]
+        study_id, name, directions = self._head
+        user_attrs = self.get_study_user_attrs(study_id)
+        system_attrs = self.get_study_system_attrs(study_id)
+        shown = list(directions)
+        return [FrozenStudy(name, None, user_attrs, system_attrs, study_id, directions=shown)]
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
@@ -176,11 +162,6 @@ class ReadOnlyStorage(BaseStorage):
     create_new_study = delete_study = set_study_user_attr = create_new_trial = _refuse
     set_trial_param = set_trial_state_values = set_trial_intermediate_value = _refuse
     set_trial_user_attr = set_trial_system_attr = _refuse
-
-
-def _as_note(text: str) -> Attrs:
-    """Return a note as the dashboard stores it, of the version before the first written."""
-    return {NOTE_OF_STUDY: 0, "dashboard:note_str:0": text}
 
 
 def _shown(trial: FrozenTrial) -> FrozenTrial:

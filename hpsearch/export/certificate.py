@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import torch
 
-from hpsearch.analysis.compare import SPLIT, ComparedPlayer, compare
+from hpsearch.analysis.examination import SPLIT, ComparedPlayer, compare
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
 from hpsearch.trainers.match import threads

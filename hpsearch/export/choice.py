@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpsearch.analysis.candidates import all_candidates, front, read_confirmed
+from hpsearch.analysis.candidates import all_candidates, front
+from hpsearch.analysis.confirmation import read_confirmed
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
@@ -20,16 +21,14 @@ def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
     name, best, confirmed = view.study.spec.name, best_trial(view), read_confirmed(view)
     if confirmed is None:
         return best, unconfirmed(view, confirm)
-    if not confirmed.is_current:
+    trial, is_current = confirmed
+    if not is_current:
         remark = f"the confirmation of {name} is out of date, its best are others by now"
         return best, remark
-    if confirmed.best == best.number:
+    if trial == best.number:
         return best, None
-    what = (
-        f"exported is trial {confirmed.best}, the best when confirmed; "
-        f"the search's is {best.number}"
-    )
-    return view.state.trials[confirmed.best], what
+    what = f"exported is trial {trial}, the best when confirmed; the search's is {best.number}"
+    return view.state.trials[trial], what
 
 
 def unconfirmed(view: StudyView, confirm: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from hpsearch.analysis.compare import device_of
+from hpsearch.analysis.examination import device_of
 from hpsearch.cluster.code_snapshot import versions
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.export.certificate import Certificate, Conditions, differences

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hpsearch.analysis.compare import device_of, plain_rows
+from hpsearch.analysis.examination import device_of
 from hpsearch.analysis.lineage import read_lineage
 from hpsearch.cluster.code_snapshot import code_commit, versions
 from hpsearch.cluster.records import MatchPlan
@@ -184,7 +184,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
         "params": view.study.space.decode(trial.last_params),
         "search_metrics": trial.metrics,
         "conditions": asdict(conditions),
-        "rows": plain_rows(rows),
+        "rows": [asdict(row) for row in rows],
         "crossplay": crossplay(view, trial),
         "provenance": versions(),
     }

@@ -6,10 +6,12 @@ many multiplications take about as long, on a like machine.
 
 import csv
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from operator import itemgetter
 from statistics import median
 
 from hpsearch.cluster.records import JobPlan
@@ -19,7 +21,7 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json, shipped
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
-from hpsearch.trainers.config import CommonConfig, read_config
+from hpsearch.trainers.config import read_config
 
 ROWS = "reports/benchmarks/shares.csv"
 ALIKE = 2.0  # ratio of work a step up to which shapes are alike
@@ -33,15 +35,6 @@ _NUM_ROWS = {
 
 
 @dataclass(frozen=True)
-class Shape:
-    algorithm: str
-    device: str
-    sizes: str
-    machine: str
-    threads: int
-
-
-@dataclass(frozen=True)
 class JobPace:
     steps_per_second: float  # of all its members together
     processors: float  # GPUs or threads that it has
@@ -50,52 +43,42 @@ class JobPace:
 
 def _measured_pace(study: Study) -> JobPace | None:
     config = read_config(next(iter(study.bases.values())), source=str(study.path))
-    work = sum(_work(config, name) for name in config.learning())
-    seconds = _seconds_a_step()
-    ratios = {
-        shape: max(_work_of(shape) / work, work / _work_of(shape))
-        for shape in seconds
-        if (shape.algorithm, shape.device) == (config.algorithm, config.device)
-    }
-    best = min(ratios, key=lambda shape: ratios[shape], default=None)
-    if best is None or ratios[best] > ALIKE:
-        return None
-    source = f"one {best.algorithm} member of a like shape ({best.sizes}) on {best.machine}"
-    return JobPace(1 / seconds[best], 1 if best.device == "cuda" else best.threads, source)
+    work = sum(config.policy_size(name) * config.rows_learned(name) for name in config.learning())
+    paces: list[tuple[float, JobPace]] = []  # each with how many times its work differs
+    for rows in _measured_runs(config.algorithm, config.device):
+        sizes, machine, threads = rows[0]["sizes"], rows[0]["machine"], rows[0]["threads"]
+        measured = _work_of(config.algorithm, sizes)
+        pace = JobPace(
+            1 / sum(float(row["seconds_a_step"]) for row in rows),
+            1 if config.device == "cuda" else int(threads),
+            f"one {config.algorithm} member of a like shape ({sizes}) on {machine}",
+        )
+        paces.append((max(measured / work, work / measured), pace))
+    alike = [(ratio, pace) for ratio, pace in paces if ratio <= ALIKE]
+    return min(alike, key=itemgetter(0))[1] if alike else None
 
 
-def _work(config: CommonConfig, name: str) -> int:
-    return config.policy_size(name) * config.rows_learned(name)
-
-
-def _work_of(shape: Shape) -> int:
-    network, rows = _NETWORK.search(shape.sizes), _NUM_ROWS[shape.algorithm].search(shape.sizes)
-    assert network is not None, shape.sizes
-    assert rows is not None, shape.sizes
+def _work_of(algorithm: str, sizes: str) -> int:
+    network, rows = _NETWORK.search(sizes), _NUM_ROWS[algorithm].search(sizes)
+    assert network is not None, sizes
+    assert rows is not None, sizes
     widths = [int(width) for width in network[1].split("-")]
     num_weights = sum((before + 1) * after for before, after in pairwise(widths))
     return num_weights * prod(int(number) for number in rows.groups())
 
 
-def _seconds_a_step() -> dict[Shape, float]:
-    """Return what a step took, all of its parts together; of several measurements the newest."""
-    totals: dict[Shape, dict[tuple[str, str], float]] = {}
+def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]]:
+    """Return the newest run of each shape of one member: a row for each part of a step."""
+    runs: dict[tuple[str, ...], dict[tuple[str, str], list[dict[str, str]]]] = {}
     with shipped(ROWS).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            if row["members"] != "1":
-                continue
-            shape = Shape(
-                algorithm=row["case"].partition(",")[0],
-                device=row["device"],
-                sizes=row["sizes"],
-                machine=row["machine"],
-                threads=int(row["threads"]),
-            )
-            runs = totals.setdefault(shape, {})
-            run = (row["date"], row["commit"])
-            runs[run] = runs.get(run, 0.0) + float(row["seconds_a_step"])
+            measured = row["case"].partition(",")[0], row["device"], row["members"]
+            if measured == (algorithm, device, "1"):
+                shape = row["sizes"], row["machine"], row["threads"]
+                run = runs.setdefault(shape, {}).setdefault((row["date"], row["commit"]), [])
+                run.append(row)
     # Rows are appended, so the last run is the newest.
-    return {shape: list(runs.values())[-1] for shape, runs in totals.items()}
+    return [list(of_shape.values())[-1] for of_shape in runs.values()]
 
 
 OWN_JOBS = "its own jobs so far"
@@ -122,24 +105,19 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     base = next(iter(study.bases.values()))
     population, trials = study.spec.population, study.spec.budget.trials
     each = int(base["steps"]) if population is None else population.interval
+    unit = "GPU-hours" if base["device"] == "cuda" else "CPU-hours"
     own = _own_pace(study, folder)
     pace = own or _measured_pace(study)
-    seconds = None if pace is None else trials * each / pace.steps_per_second
-    return Forecast(
-        trials=trials,
-        steps_per_trial=each,
-        unit="GPU-hours" if base["device"] == "cuda" else "CPU-hours",
-        hours=None if pace is None or seconds is None else seconds * pace.processors / 3600,
-        steps_per_second=None if pace is None else pace.steps_per_second,
-        source=None if pace is None else pace.source,
-        is_bound=own is None,
-    )
+    if pace is None:
+        return Forecast(trials, each, unit, None, None, None, is_bound=True)
+    hours = trials * each / pace.steps_per_second * pace.processors / 3600
+    is_bound = own is None
+    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, is_bound)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
     if not _is_of(study, folder):
         return None
-    base = next(iter(study.bases.values()))
     speeds, threads = [], []
     for path in sorted(folder.jobs.glob("*")):
         job = JobDir(path)
@@ -150,7 +128,8 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
                 threads.append(plan.num_threads)
     if not speeds:
         return None
-    processors = _gpus(study) if base["device"] == "cuda" else median(threads)
+    is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
+    processors = _gpus(study) if is_gpu else median(threads)
     return JobPace(median(speeds), processors, OWN_JOBS)
 
 

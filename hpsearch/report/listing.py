@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -60,25 +60,19 @@ def list_studies(runs: Path) -> Iterator[ListedStudy]:
 
 
 def _listed(view: StudyView) -> ListedStudy:
-    spec, best = view.study.spec, view.best()
+    spec, trial, best = view.study.spec, view.best(), None
     metric = spec.objectives[0].metric
+    if trial is not None:
+        is_champion = view.best_word == "champion"
+        best = {"trial": trial.number, "is_champion": is_champion, **trial.metrics[metric]}
     return ListedStudy(
         study=spec.name,
         state=view.status,
         done=view.state.num_done,
         budget=spec.budget.trials,
         metric=metric,
-        best=None if best is None else _best(view, best),
+        best=best,
     )
-
-
-def _best(view: StudyView, best: Trial) -> dict[str, Any]:
-    measured = best.metrics[view.study.spec.objectives[0].metric]
-    return {"trial": best.number, "is_champion": view.best_word == "champion", **measured}
-
-
-def plain_list(listed: list[ListedStudy]) -> list[dict[str, Any]]:
-    return [asdict(study) for study in listed]
 
 
 def study_table(listed: list[ListedStudy]) -> Table:

@@ -159,17 +159,34 @@ class LivePanel:
         self._console = console
         self._live = live
         self._next_line = 0.0
+        self._began = time.monotonic()
+        self._key: object = None
+
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds for which it has been shown."""
+        return time.monotonic() - self._began
 
     def show(
-        self, panel: Callable[[], RenderableType], line: Callable[[], str], *, is_new: bool
+        self, panel: Callable[[], RenderableType], line: Callable[[], str], *, key: object
     ) -> None:
-        """Show the panel; in a log, the line if it is new or LOG_SECONDS have passed."""
+        """Show the panel; in a log, the line if the key is new or LOG_SECONDS have passed."""
         now = time.monotonic()
         if self._live is not None:
             self._live.update(panel())
-        elif is_new or now >= self._next_line:
+        elif key != self._key or now >= self._next_line:
             self._next_line = now + LOG_SECONDS
             print_line(self._console, line())
+        self._key = key
+
+    def show_progress(self, progress: Progress) -> None:
+        """Show how far a study is; a log gets a line when trials have changed state."""
+        passed = duration_text(progress.elapsed)
+        self.show(
+            lambda: _panel(progress),
+            lambda: f"[{passed}] {progress_text(progress)}",
+            key=progress.counts,
+        )
 
 
 @contextmanager
@@ -179,28 +196,6 @@ def open_panel(console: Console) -> Iterator[LivePanel]:
         return
     with Live(console=console, refresh_per_second=4) as live:
         yield LivePanel(console, live)
-
-
-class Display:
-    """Shows progress; `show` is called as often as there is something to look at."""
-
-    def __init__(self, panel: LivePanel) -> None:
-        self._shown = panel
-        self._last_counts: dict[str, int] = {}
-
-    def show(self, progress: Progress) -> None:
-        """Show the progress; a log gets a line when trials have changed state."""
-        is_new, self._last_counts = progress.counts != self._last_counts, progress.counts
-        passed = duration_text(progress.elapsed)
-        self._shown.show(
-            lambda: _panel(progress), lambda: f"[{passed}] {progress_text(progress)}", is_new=is_new
-        )
-
-
-@contextmanager
-def open_display(console: Console) -> Iterator[Display]:
-    with open_panel(console) as panel:
-        yield Display(panel)
 
 
 def _panel(progress: Progress) -> RenderableType:
@@ -228,9 +223,7 @@ class Watcher:
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
         self._as_json = as_json
-        self._began = time.monotonic()
         self._log = LivePanel(console, None)
-        self._last: tuple[Any, ...] = ()
 
     def show(self, view: StudyView, *, is_over: bool) -> None:
         """Show one look; in a log, a line when something changed or LOG_SECONDS have passed."""
@@ -243,10 +236,9 @@ class Watcher:
         if is_live(self._console) or is_over:
             print_status(self._console, view, summary)
             return
-        standing = summary["state"], summary["trials"], summary["message"]
-        is_new, self._last = standing != self._last, standing
-        passed = duration_text(time.monotonic() - self._began)
-        self._log.show(str, lambda: f"[{passed}] {watch_text(summary)}", is_new=is_new)
+        key = summary["state"], summary["trials"], summary["message"]
+        passed = duration_text(self._log.elapsed)
+        self._log.show(str, lambda: f"[{passed}] {watch_text(summary)}", key=key)
 
 
 def watch_text(summary: Mapping[str, Any]) -> str:
@@ -267,48 +259,35 @@ class TrainingDisplay:
     def __init__(self, panel: LivePanel, num_steps: int) -> None:
         self._shown = panel
         self._num_steps = num_steps
-        self._began = time.monotonic()
         self._metrics: Metrics = {}
+        self._num_measured = 0  # evaluations so far
 
     def show(self, standing: "PopulationProgress") -> None:
         """Show the standing; a log gets a line with each evaluation."""
+        (step,), speed = standing.steps, standing.steps_per_second
         measured = standing.measured.get(0)
         if measured is not None:
-            self._metrics = measured
-        self._shown.show(
-            lambda: self._panel(standing), lambda: self._line(standing), is_new=measured is not None
-        )
+            self._metrics, self._num_measured = measured, self._num_measured + 1
+        passed = duration_text(self._shown.elapsed)
+        left = duration_text((self._num_steps - step) / speed) if speed else "unknown"
 
-    def _line(self, standing: "PopulationProgress") -> str:
-        (step,), speed = standing.steps, standing.steps_per_second
-        passed, left = self._times(standing)
-        measured = metrics_text(standing.measured.get(0, {}))
-        return (
-            f"[{passed}] step {step:,} of {self._num_steps:,} | {speed:,.1f} steps/s | "
-            f"time left {left}{f' | {measured}' if measured else ''}"
-        )
+        def panel() -> RenderableType:
+            return Group(
+                Text(f"step:   {step:,} of {self._num_steps:,}"),
+                Text(f"speed:  {speed:,.1f} steps/s"),
+                Text(f"time:   {passed} passed, {left} left"),
+                ProgressBar(total=self._num_steps, completed=step, width=60),
+                metrics_table({name: asdict(rho) for name, rho in self._metrics.items()}),
+            )
 
-    def _panel(self, standing: "PopulationProgress") -> RenderableType:
-        (step,), speed = standing.steps, standing.steps_per_second
-        passed, left = self._times(standing)
-        return Group(
-            Text(f"step:   {step:,} of {self._num_steps:,}"),
-            Text(f"speed:  {speed:,.1f} steps/s"),
-            Text(f"time:   {passed} passed, {left} left"),
-            ProgressBar(total=self._num_steps, completed=step, width=60),
-            metrics_table({name: asdict(rho) for name, rho in self._metrics.items()}),
-        )
+        def line() -> str:
+            metrics = metrics_text(measured or {})
+            return (
+                f"[{passed}] step {step:,} of {self._num_steps:,} | {speed:,.1f} steps/s | "
+                f"time left {left}{f' | {metrics}' if metrics else ''}"
+            )
 
-    def _times(self, standing: "PopulationProgress") -> tuple[str, str]:
-        passed = duration_text(time.monotonic() - self._began)
-        (step,), speed = standing.steps, standing.steps_per_second
-        return passed, duration_text((self._num_steps - step) / speed) if speed else "unknown"
-
-
-@contextmanager
-def open_training_display(console: Console, num_steps: int) -> Iterator[TrainingDisplay]:
-    with open_panel(console) as panel:
-        yield TrainingDisplay(panel, num_steps)
+        self._shown.show(panel, line, key=self._num_measured)
 
 
 def metrics_text(metrics: "Metrics") -> str:

@@ -66,57 +66,46 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def experiment_summary(study: Study) -> Any:
-    from tensorboard.plugins.hparams import api_pb2, metadata
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+    """Return the summary that tells TensorBoard's table of hyperparameters what is searched."""
+    from tensorboard.plugins.hparams import summary_v2 as hparams
 
-    experiment = api_pb2.Experiment(
-        hparam_infos=[_info(name, parameter) for name, parameter in study.space.parameters.items()],
-        metric_infos=[
-            api_pb2.MetricInfo(
-                name=api_pb2.MetricName(tag=final_tag(objective.metric)),
-                display_name=objective.metric,
-            )
-            for objective in study.spec.objectives
-        ],
-    )
-    return _summary(metadata.EXPERIMENT_TAG, HParamsPluginData(experiment=experiment))
+    searched = []
+    for name, parameter in study.space.parameters.items():
+        if isinstance(parameter, CategoricalParameter):
+            choices = [_shown(parameter, choice) for choice in parameter.choices]
+            domain = hparams.Discrete(choices)
+        else:
+            domain = hparams.RealInterval(float(parameter.low), float(parameter.high))
+        searched.append(hparams.HParam(name, domain))
+    metrics = [
+        hparams.Metric(final_tag(objective.metric), display_name=objective.metric)
+        for objective in study.spec.objectives
+    ]
+    return hparams.hparams_config_pb(searched, metrics)
 
 
 def start_summary(study: Study, trial: Trial) -> Any:
-    from tensorboard.plugins.hparams import metadata
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
+    from tensorboard.plugins.hparams import summary_v2 as hparams
 
-    start = SessionStartInfo(start_time_secs=trial.asked_at, group_name=f"trial {trial.number}")
-    for name, value in study.space.decode(trial.last_params).items():
-        _set(start.hparams[name], _shown(study.space.parameters[name], value))
-    return _summary(metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start))
+    values = {
+        name: _shown(study.space.parameters[name], value)
+        for name, value in study.space.decode(trial.last_params).items()
+    }
+    return hparams.hparams_pb(values, f"trial {trial.number}", trial.asked_at)
 
 
 def end_summary(trial: Trial, at: float) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
 
     status = api_pb2.STATUS_FAILURE if trial.told == FAIL else api_pb2.STATUS_SUCCESS
     end = SessionEndInfo(status=status, end_time_secs=at)
-    return _summary(metadata.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end))
-
-
-def _info(name: str, parameter: Parameter) -> Any:
-    from tensorboard.plugins.hparams import api_pb2
-
-    if not isinstance(parameter, CategoricalParameter):
-        interval = api_pb2.Interval(min_value=parameter.low, max_value=parameter.high)
-        kind = api_pb2.DATA_TYPE_FLOAT64
-        return api_pb2.HParamInfo(name=name, type=kind, domain_interval=interval)
-    choices = [_shown(parameter, choice) for choice in parameter.choices]
-    kind = {
-        bool: api_pb2.DATA_TYPE_BOOL,
-        float: api_pb2.DATA_TYPE_FLOAT64,
-        str: api_pb2.DATA_TYPE_STRING,
-    }[type(choices[0])]
-    info = api_pb2.HParamInfo(name=name, type=kind)
-    info.domain_discrete.extend(choices)
-    return info
+    shown = metadata.create_summary_metadata(HParamsPluginData(session_end_info=end))
+    value = Summary.Value(
+        tag=metadata.SESSION_END_INFO_TAG, metadata=shown, tensor=metadata.NULL_TENSOR
+    )
+    return Summary(value=[value])
 
 
 def _shown(parameter: Parameter, value: Any) -> bool | float | str:
@@ -131,32 +120,13 @@ def _shown(parameter: Parameter, value: Any) -> bool | float | str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _set(place: Any, value: bool | float | str) -> None:
-    if isinstance(value, bool):
-        place.bool_value = value
-    elif isinstance(value, float):
-        place.number_value = value
-    else:
-        place.string_value = value
-
-
-def _summary(tag: str, data: Any) -> Any:
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.plugins.hparams import metadata
-
-    shown = metadata.create_summary_metadata(data)
-    return Summary(value=[Summary.Value(tag=tag, metadata=shown, tensor=metadata.NULL_TENSOR)])
-
-
 TRAINING = "training"
-
-Stamp = tuple[object, ...]
 
 
 class Board:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._written: dict[int, Stamp] = {}
+        self._written: dict[int, tuple[object, ...]] = {}  # what each trial was like
         self._has_begun = False
 
     def write(self, view: StudyView) -> int:
@@ -217,7 +187,7 @@ def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir
         file.write_summary(at, max(step, trial.step), end_summary(trial, at))
 
 
-def _stamp(trial: Trial, files: TrialDir) -> Stamp:
+def _stamp(trial: Trial, files: TrialDir) -> tuple[object, ...]:
     try:
         status = files.metrics.stat()
         curve = (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -99,12 +99,11 @@ def _operators(view: StudyView) -> dict[str, dict[str, int]]:
 
 def _standings(match: Match) -> list[dict[str, Any]]:
     """Return the members of a judged match, the strongest first."""
-    standings = []
-    for member, trial in sorted(match.members.items(), key=lambda item: -match.strengths[item[1]]):
-        low, high = match.intervals[trial]
-        strength = {"strength": match.strengths[trial], "low": low, "high": high}
-        standings.append({"member": member, "trial": trial, **strength})
-    return standings
+    strengths, ends = match.strengths, match.intervals
+    return [
+        {"member": m, "trial": t, "strength": strengths[t], "low": ends[t][0], "high": ends[t][1]}
+        for m, t in sorted(match.members.items(), key=lambda item: -strengths[item[1]])
+    ]
 
 
 def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
@@ -296,19 +295,14 @@ def last_words(view: StudyView) -> list[str]:
 
 def failures_lines(view: StudyView) -> list[str]:
     shown, num_failed = view.state.tally.newest_failed, view.state.tally.failed.total()
-    lines = [line for number in sorted(shown) for line in failure_lines(view.state.trials[number])]
+    lines = []
+    for trial in (view.state.trials[number] for number in sorted(shown)):
+        lines.append(f"trial {trial.number} failed ({trial.failure}): {trial.message}")
+        lines += [f"    {line}" for loss in trial.losses[-1:] for line in loss.log]
     if num_failed > len(shown):
         every = f"hpsearch trials {view.study.spec.name} --json"
         lines.append(f"{num_failed - len(shown):,} more trials failed before; see: {every}")
     return lines
-
-
-def failure_lines(trial: Trial) -> list[str]:
-    again = trial.losses[-1].log if trial.losses else ()
-    return [
-        f"trial {trial.number} failed ({trial.failure}): {trial.message}",
-        *(f"    {line}" for line in again),
-    ]
 
 
 def duration_text(seconds: float) -> str:
@@ -326,7 +320,6 @@ def time_left_text(left: Sequence[float] | None) -> str:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a time to five seconds, of ten minutes or more to a minute, of hours to five."""
     step = 5 if seconds < 600 else 60 if seconds < 3600 else 300
     return max(step, round(seconds / step) * step) if seconds else 0.0
 

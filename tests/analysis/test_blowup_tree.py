@@ -1,16 +1,26 @@
 """Blow-up trees against the published sizes, the longest game, and whole texts and layouts."""
 
 import math
+import re
 from itertools import pairwise
 
 import pytest
 import torch
 
 from hpsearch.analysis.blowup_tree import (
+    DOT,
+    FILLS,
+    GAP,
+    LEVEL,
+    MARKS,
+    OVER,
+    TOP,
     Tree,
+    TreeNode,
     blowup_tree,
+    boxes_of,
+    extent,
     label,
-    layout,
     summary,
     tree_text,
     write_picture,
@@ -18,6 +28,7 @@ from hpsearch.analysis.blowup_tree import (
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.players import HOSTS
 from hpsearch.game.solver import SearchLimits, longest_game
+from hpsearch.report.page.players import tree_svg
 from hpsearch.trainers.published import ADE
 
 # Published: depth, and the host's choices, of the tree under zeillinger.
@@ -112,7 +123,7 @@ def test_a_position_that_repeats_is_drawn_once(name):
     assert tree.is_whole
     assert len(tree.nodes) <= 16
     assert ("repeats" in tree_text(tree)) == tree.is_endless
-    assert summary(tree).startswith("no end" if tree.is_endless else f"{longest:.0f} moves")
+    assert summary(tree).startswith("no end" if tree.is_endless else f"{longest:.0f} move")
 
 
 def test_a_game_beyond_the_bound_is_marked():
@@ -124,40 +135,43 @@ def test_a_game_beyond_the_bound_is_marked():
 def test_a_start_that_is_over_is_a_tree_of_one_node():
     tree = tree_of(torch.tensor([[1, 2, 3], [-1, -1, -1]], dtype=torch.int32))
     assert tree_text(tree) == "over\n0 moves in the worst case, 0 choices shown"
-    assert layout(tree) == [(0.0, 0.0)]
+    (box,) = boxes_of(tree)
+    assert (box.x, box.y) == (DOT + GAP / 2, TOP)
 
 
-def test_layout_by_hand():
-    """A1: four leaves at 0 to 3, their parents at 0.5 and 2.5, the root in the middle."""
-    assert layout(tree_of(START["A1"])) == [
-        (1.5, 0),
-        (0.5, 1),
-        (2.5, 1),
-        (0, 2),
-        (1, 2),
-        (2, 2),
-        (3, 2),
-    ]
+def test_the_layout_by_hand():
+    """A1: four dots side by side, their parents above two of them, the root in the middle."""
+    boxes = boxes_of(tree_of(START["A1"]))
+    root, left, right, *dots = (box.x for box in boxes)
+    assert left == pytest.approx((dots[0] + dots[1]) / 2)
+    assert right == pytest.approx((dots[2] + dots[3]) / 2)
+    assert root == pytest.approx((left + right) / 2)
+    assert [box.y for box in boxes] == [TOP + LEVEL * level for level in (0, 1, 1, 2, 2, 2, 2)]
+    assert {(box.width, box.height) for box in boxes[3:]} == {(2 * DOT, 2 * DOT)}
 
 
 @pytest.mark.parametrize("name", ["D4", "E6", "E8"])
-def test_no_two_nodes_of_a_level_overlap_and_parents_are_centred(name):
+def test_no_two_nodes_of_a_level_overlap_and_children_keep_their_order(name):
     tree = tree_of(START[name])
-    places, children = layout(tree), tree.children()
-    leaves = sorted(x for (x, _), below in zip(places, children, strict=True) if not below)
-    assert leaves == list(range(len(leaves)))
-    for (x, y), below in zip(places, children, strict=True):
-        assert all(places[child][1] == y + 1 for child in below)
+    boxes, children = boxes_of(tree), tree.children()
+    width, height = extent(boxes)
+    for box, below in zip(boxes, children, strict=True):
+        assert [boxes[child].y for child in below] == [box.y + LEVEL] * len(below)
+        across = [boxes[child].x for child in below]
+        assert across == sorted(across)
         if below:
-            assert x == pytest.approx((places[below[0]][0] + places[below[-1]][0]) / 2)
+            assert across[0] <= box.x <= across[-1]
+        assert 0 <= box.x - box.width / 2 < box.x + box.width / 2 < width
+        assert box.y + box.height / 2 < height
     for depth in range(tree.depth + 1):
-        across = [x for x, y in places if y == depth]  # in the order of their axes
-        assert all(b - a >= 1 for a, b in pairwise(across))
+        level = [box for box, node in zip(boxes, tree.nodes, strict=True) if node.depth == depth]
+        for box, other in pairwise(level):  # in the order of their axes
+            assert other.x - box.x >= (box.width + other.width) / 2 + GAP - 1e-9
 
 
 def test_labels_wrap_and_end():
     tree = tree_of(torch.tensor([[9 - k, k, 50] for k in range(10)], dtype=torch.int32))
-    lines = label(tree.nodes[0]).splitlines()
+    lines = label(tree.nodes[0])
     assert len(lines) == 5
     assert lines[-1] == tree.nodes[0].subset
     assert lines[-2].endswith("...")
@@ -176,3 +190,36 @@ def test_pictures(tmp_path, kind):
         first = path.read_bytes()
         write_picture(tree_of(START["A1"]), "A1", path)
         assert path.read_bytes() == first
+
+
+EVERY_STATE = Tree(
+    (
+        TreeNode(None, None, 0, "200 020 002", "{0,1}", "played"),
+        *(
+            TreeNode(0, axis, 1, f"20{axis}", "", state)
+            for axis, state in enumerate(("over", "capped", "repeated", "cut"))
+        ),
+    )
+)
+
+
+def test_a_picture_shows_each_state_as_such(tmp_path):
+    write_picture(EVERY_STATE, "every state", tmp_path / "tree.svg")
+    drawn = (tmp_path / "tree.svg").read_text().lower()
+    for state, fill in FILLS.items():
+        assert f"fill: {fill}" in drawn, state
+    assert f"fill: {OVER}" in drawn
+    words = {text.strip() for text in re.findall(r"<!--(.*?)-->", drawn, re.DOTALL)}
+    for state in ("capped", "repeated", "cut"):
+        assert any(MARKS[state] in text for text in words), state
+    assert not any(text == MARKS["over"] for text in words), "a dot says so"
+
+
+def test_a_drawing_of_the_page_shows_each_state_as_such():
+    drawn = tree_svg(EVERY_STATE, "every state")
+    for state in ("played", "capped", "repeated", "cut"):
+        assert drawn.count(f'<rect class="{state}"') == 1
+    for state in ("capped", "repeated", "cut"):
+        assert drawn.count(f">{MARKS[state]}</text>") == 1
+    assert drawn.count('<circle class="answer"') == 4
+    assert drawn.count("<circle cx") == 1, "the game that is over is a dot"

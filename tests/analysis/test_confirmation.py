@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 from hpsearch.analysis.confirmation import (
+    UNKNOWN,
     Confirmation,
-    Entry,
+    ConfirmedTrial,
     SeedTraining,
     advice_text,
     judge_draws,
@@ -25,20 +26,20 @@ TRIAL_KEYS = {"trial", "search", "mean", "low", "high", "iqm", "chance", "failed
 def confirmation(scores, believed, goal="maximize", favourite=0, trained_by="tiny-confirm"):
     """Return what is found of trials 0, 1, ... with these scores of their seeds."""
     verdicts = judge_seeds(scores, goal)
-    entries = [
-        Entry(
+    trials = [
+        ConfirmedTrial(
             number,
             {"value": value, "low": value - 0.01, "high": value + 0.01},
-            verdict,
-            tuple(SeedTraining(10 + k, k, {"rho": score}) for k, score in enumerate(some)),
+            *verdict,
+            seeds=tuple(SeedTraining(10 + k, k, {"rho": score}) for k, score in enumerate(some)),
         )
         for number, (value, verdict, some) in enumerate(
             zip(believed, verdicts, scores, strict=True)
         )
     ]
     return Confirmation(
-        *("tiny", trained_by, "rho", goal, 100, None, len(entries), None, favourite),
-        ranked(entries, goal),
+        *("tiny", trained_by, "rho", goal, 100, len(trials), None, favourite),
+        ranked(trials, goal),
     )
 
 
@@ -95,7 +96,7 @@ def test_a_favourite_that_holds_up():
 
 def test_a_favourite_that_was_lucky():
     told = confirmation([[0.1, 0.11, 0.09], [0.2, 0.21, 0.19]], [0.22, 0.2])
-    assert [entry.trial for entry in told.entries] == [1, 0]
+    assert [trial.trial for trial in told.trials] == [1, 0]
     assert advice_text(told, "") == (
         "the search's best, trial 0, was lucky: 0.2200 in the search, 0.1000 when held out, where "
         "trial 1 has 0.2000; export it with: hpsearch export tiny --trial 1"
@@ -104,7 +105,7 @@ def test_a_favourite_that_was_lucky():
 
 def test_signs_turn_where_low_is_good():
     told = confirmation([[0.2, 0.21], [0.1, 0.11]], [0.05, 0.12], goal="minimize")
-    assert [entry.trial for entry in told.entries] == [1, 0]
+    assert [trial.trial for trial in told.trials] == [1, 0]
     assert "trial 0, was lucky: 0.0500 in the search" in advice_text(told, "")
     told = confirmation([[0.2, 0.21], [0.1, 0.11]], [0.3, 0.4], goal="minimize")
     assert "trial 0, does not hold up: 0.2050 when held out" in advice_text(told, "")
@@ -118,14 +119,14 @@ def test_what_is_not_settled_is_said():
 
 
 def test_candidates_of_which_nothing_is_known_come_last():
-    lost = Entry(7, {"value": 0.9, "low": 0.8, "high": 1.0}, None, (), 3)
+    lost = ConfirmedTrial(7, {"value": 0.9, "low": 0.8, "high": 1.0}, *UNKNOWN, failed=3)
     told = confirmation([[0.1, 0.2]], [0.1])
-    assert [entry.trial for entry in ranked([lost, *told.entries], "maximize")] == [0, 7]
-    assert [entry.trial for entry in ranked([lost, *told.entries], "minimize")] == [0, 7]
+    for goal in ("maximize", "minimize"):
+        assert [trial.trial for trial in ranked([lost, *told.trials], goal)] == [0, 7]
 
 
 def test_json_has_its_keys():
-    plain = plain_confirmation(confirmation([[0.1, 0.2], [0.3, 0.4]], [0.2, 0.1]), "do this")
+    plain = plain_confirmation(confirmation([[0.1, 0.2], [0.3, 0.4]], [0.2, 0.1]))
     assert plain.keys() == KEYS
     assert (plain["best"], plain["favourite"], plain["held_up"]) == (1, 0, False)
     assert [trial["trial"] for trial in plain["trials"]] == [1, 0]

@@ -9,6 +9,7 @@ import bench
 import page
 import pairs_page
 import pytest
+import quickstart_page
 import rows
 import torch
 from configurations import dqn_config
@@ -180,3 +181,31 @@ def test_the_page_counts_whom_the_champion_beats():
     ]
     _, text = pairs_page.sections({"pairs": rows}, Path())
     assert text.splitlines()[-1].startswith("| 1 | 2 of 2, 1 surely | +0.150 [+0.100, +0.200] |")
+
+
+def quick_row(machine: str, commit: str, seconds: float, **changes: str) -> dict[str, str]:
+    return {
+        "machine": machine,
+        "commit": commit,
+        **dict.fromkeys(quickstart_page.COLUMNS, f"{seconds}"),
+        **changes,
+    }
+
+
+def test_the_page_of_the_quick_start_shows_each_machines_newest_commit(tmp_path):
+    table = [
+        quick_row("a", "old", 90.0),
+        quick_row("a", "new", 30.0, printed_pages="9"),
+        quick_row("b", "new", 7.0, exploitability_1200=""),
+        quick_row("a", "new", 10.0, printed_pages="9"),
+        quick_row("a", "new", 20.0, printed_pages="9"),
+    ]
+    head, lines = quickstart_page.sections({"quickstart": table}, tmp_path)
+    assert head.startswith("## quick start")
+    header, rule, first, second = lines.splitlines()
+    assert header.count("|") == rule.count("|") == first.count("|") == second.count("|")
+    assert first.startswith("| a, new, 3 | 20 [10, 30] | ")
+    assert "| 9 |" in first, "of equal values one stands alone"
+    assert second.startswith("| b, new, 1 | 7 | ")
+    assert second.endswith("| not measured |")
+    assert quickstart_page.sections({}, tmp_path) == []

@@ -14,6 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 from views import METRIC
 
+from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.dashboard.app import (
     MAX_REMEMBERED,
     MEMORY_SECONDS,
@@ -22,7 +23,14 @@ from hpsearch.dashboard.app import (
     ResponseCache,
     StudyConclusions,
 )
-from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, load, timeline
+from hpsearch.dashboard.figures import (
+    MAX_JOBS,
+    MAX_MOMENTS,
+    drawn_importances,
+    figure_attrs,
+    load,
+    timeline,
+)
 from hpsearch.dashboard.server import Guard, Names, bind, serving
 from hpsearch.dashboard.storage import Head, ReadOnlyStorage
 from hpsearch.errors import UsageError
@@ -338,12 +346,12 @@ def test_a_remark_stands_in_for_a_note_until_there_is_one():
     def seen():
         return note.get_note_from_system_attrs(shown.get_study_system_attrs(3), None)
 
-    shown.remark("who is the champion")
+    shown.add("who is the champion", {}, {}, {})
     assert seen() == {"version": 0, "body": "who is the champion"}
     note.save_note_with_version(shown, 3, None, 1, "mine")
     assert seen() == {"version": 1, "body": "mine"}
     assert set(written.values()) == {1, "mine"}
-    shown.remark("who is the champion now")
+    shown.add("who is the champion now", {}, {}, {})
     assert seen()["body"] == "mine"
 
 
@@ -391,6 +399,21 @@ def test_the_figures_of_ten_thousand_jobs_are_small(story):
         assert len(trace["x"]) <= MAX_MOMENTS
         assert all(a < b for a, b in pairwise(trace["x"]))
     assert len(json.dumps(drawn)) < 100_000
+
+
+def test_importances_within_the_noise_are_drawn_as_zero(story):
+    by_name = {
+        "host.gamma": Importance(0.7, 0.5, 0.9, 0.3),
+        "host.optim.args.lr": Importance(0.3, 0.0, 0.6, 1.4),
+    }
+    measured = {METRIC: Importances(by_name, 20, 20, 0.4)}
+    assert drawn_importances(story.view, measured) == [
+        [
+            {"name": "host.gamma", "importance": 0.7, "distribution": "FloatDistribution"},
+            {"name": "host.optim.args.lr", "importance": 0.0, "distribution": "FloatDistribution"},
+        ]
+    ]
+    assert drawn_importances(story.view, {}) == [[]]
 
 
 def test_a_study_of_which_nothing_has_happened_has_no_figures(story):

@@ -21,7 +21,6 @@ from hostile_bundles import (
 )
 from safetensors.torch import load_file, save_file
 
-from hpsearch.analysis.compare import plain_rows
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
 from hpsearch.export.certificate import certify
@@ -53,7 +52,7 @@ def whole(tmp_path_factory):
     (folder / "policy-host.onnx").unlink()
     save_program(folder / "policy-host.pt2", players["host"], "host", SORTED_POINTS)
     conditions, rows = certify(players, NUM_GAMES)
-    certified = {"conditions": asdict(conditions), "rows": plain_rows(rows)}
+    certified = {"conditions": asdict(conditions), "rows": [asdict(row) for row in rows]}
     change_json(folder / "evaluation.json", certified)
     list_files_anew(folder)
     return folder

@@ -12,6 +12,7 @@ from cli_tools import write_study
 from pages import check_page, read_page, trace
 from views import METRIC, Story, rho
 
+from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.dashboard.figures import timeline
 from hpsearch.errors import UsageError
 from hpsearch.parameters import CategoricalParameter, FloatParameter
@@ -23,7 +24,15 @@ from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_
 from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.material import MeasuredCurve, gather, read_curve
 from hpsearch.report.page.page import SMALLER, page_text, plotly_js
-from hpsearch.report.page.parameters import height, log_ticks, shared_out
+from hpsearch.report.page.parameters import (
+    height,
+    importance_bars,
+    importance_layout,
+    importance_sentence,
+    log_ticks,
+    reading,
+    shared_out,
+)
 from hpsearch.report.page.search import best_so_far
 from hpsearch.study.records import Match
 from hpsearch.study.work import KINDS, counts_over_time, spans
@@ -262,6 +271,7 @@ def write_confirmation(story, entries) -> None:
         for place, (trial, seeds) in enumerate(entries)
     ]  # fmt: skip
     data = {
+        "study": "tiny", "match": None, "favourite": 0, "held_up": True,
         "trained_by": "tiny-confirm", "metric": METRIC, "goal": "maximize", "games": 100,
         "top": len(entries), "best": trials[0]["trial"], "advice": "take it", "trials": trials,
     }  # fmt: skip
@@ -491,3 +501,46 @@ def test_studies_of_other_objectives_are_refused(story, tmp_path):
     other = another(tmp_path, {"name": "later", "objectives": goal})
     with pytest.raises(UsageError, match=r"tiny \(maximize .*\) and later \(minimize .*\) have"):
         check_comparable(story.view, other.view)
+
+
+# Importances.
+
+
+def importances_of(num_finished: int = 20, **bars: tuple[float, ...]) -> Importances:
+    """Return importances by 20 trials: of each parameter share, low, high and noise."""
+    by_name = {name: Importance(*numbers) for name, numbers in bars.items()}
+    return Importances(by_name, 20, num_finished, best_share=0.4)
+
+
+def test_noise_beyond_one_ends_at_the_edge_of_the_chart():
+    shown = importances_of(decides=(0.9, 0.7, 1.0, 0.2), rare=(0.1, 0.0, 0.3, 3.5))
+    noise, bars = importance_bars(shown)
+    assert importance_layout(shown)["xaxis"]["range"] == [0, 1]
+    assert dict(zip(noise["y"], noise["x"], strict=True)) == {"rare": 3.5, "decides": 0.2}
+    assert bars["y"] == ["rare", "decides"], "the most important is on top"
+    assert bars["error_x"]["array"] == pytest.approx([0.2, 0.1])
+    assert bars["error_x"]["arrayminus"] == pytest.approx([0.1, 0.2])
+    assert "one longer than 1 is cut at the edge" in reading(shown)
+
+
+def test_what_is_said_of_importances_ends_where_the_noise_begins():
+    shown = importances_of(decides=(0.9, 0.7, 1.0, 0.2), rare=(0.1, 0.0, 0.3, 3.5))
+    assert importance_sentence(shown, METRIC) == (
+        f"decides mattered for {METRIC} more than chance explains. "
+        "Of the others 20 trials are too few to tell."
+    )
+    quiet = importances_of(rare=(1.0, 0.0, 1.0, 3.5))
+    assert "no parameter stands above the noise" in importance_sentence(quiet, METRIC)
+    assert "were drawn" not in reading(shown)
+    assert "Of 9,000 finished trials, 500 were drawn." in reading(importances_of(9000))
+
+
+def test_marks_are_explained_only_where_there_are_some(story):
+    told(story, 0, 0.1)
+    assert "Marks below" not in page_of(story)[1].words
+    story.ask(1)
+    story.run(1, job="job-1")
+    story.tell(1, "failed", None)
+    _, page = page_of(story)
+    assert "Marks below: pruned and failed trials." in page.words
+    assert trace(page.charts["history-0"], "failed")["x"] == [1]

@@ -10,7 +10,14 @@ from cli_tools import TRAINER, write_study
 from pages import read_page
 from views import Story
 
-from hpsearch.analysis.blowup_tree import STARTS, Tree, best_tree, host_tree, tree_text
+from hpsearch.analysis.blowup_tree import (
+    STARTS,
+    Tree,
+    best_tree,
+    boxes_of,
+    host_tree,
+    tree_text,
+)
 from hpsearch.analysis.evaluation_text import exploitability_line
 from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
 from hpsearch.game.solver import Solver
@@ -23,7 +30,6 @@ from hpsearch.report.page.players import (
     MeasuredPlayers,
     Pair,
     ade_trees,
-    boxes_of,
     measured,
     tree_svg,
     trees_html,
@@ -104,7 +110,7 @@ def test_best_play_of_the_smallest_start():
         "├─ 0: over",
         "├─ 1: over",
         "└─ 2: over",
-        "1 moves in the worst case, 1 choices shown",
+        "1 move in the worst case, 1 choice shown",
     ]
 
 
@@ -180,7 +186,7 @@ def test_a_worst_case_without_end_is_named_so_above_its_tree():
     pairs = AdeTrees(tuple(Pair(start, cut, best_tree(start)) for start in ("A1", "A2", "A3")))
     drawn = read_page(trees_html(pairs, {"A1": math.inf, "A2": 7.0}))
     assert "A1: no end, best play 1" in drawn.words
-    assert "The host from A1: at least 1 moves in the worst case" in drawn.words
+    assert "The host from A1: at least 1 move in the worst case" in drawn.words
     assert "shown; in the worst case no end" in drawn.words
     assert "A2: at least 1 move, best play 3" in drawn.words
     assert "A3: at least 1 move, best play 2" in drawn.words

@@ -11,7 +11,7 @@ from views import METRIC
 
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
-from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_texts
+from hpsearch.report.progress import Meter, Progress, open_panel, progress_text, speed_texts
 from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
 from hpsearch.study.work import Pacer
 
@@ -181,10 +181,10 @@ def progress(finished: int) -> Progress:
 
 def test_a_log_gets_a_line_when_something_changed_or_time_passed(clock):
     console = Console(file=io.StringIO(), width=40)  # lines are not broken for it
-    with open_display(console) as display:
+    with open_panel(console) as panel:
         for passed, finished in ((0, 1), (1, 1), (2, 2), (3, 2), (12.5, 2)):
             clock[0] = 100 + passed
-            display.show(progress(finished))
+            panel.show_progress(progress(finished))
     assert console.file.getvalue().splitlines() == [
         f"[0:05] {n} of 6 ({n} finished, 1 running) | rho 0.1 | 1,234 steps/s | "
         "time left: 1:05 to 1:30"
@@ -194,9 +194,9 @@ def test_a_log_gets_a_line_when_something_changed_or_time_passed(clock):
 
 def test_a_terminal_gets_a_live_panel(terminal):
     console = Console(file=Screen(), width=80)
-    with open_display(console) as display:
-        display.show(progress(1))
-        display.show(progress(2))
+    with open_panel(console) as panel:
+        panel.show_progress(progress(1))
+        panel.show_progress(progress(2))
     text = console.file.getvalue()
     assert "trials: " in text
     assert "2 finished" in text
@@ -208,8 +208,8 @@ def test_a_terminal_gets_a_live_panel(terminal):
 
 def test_a_job_that_starts_has_no_speed_and_last_measurements_no_time_left(terminal):
     console = Console(file=Screen(), width=80)
-    with open_display(console) as display:
-        display.show(replace(progress(5), steps_per_second=0.0, time_left=(0.0, 0.0)))
+    with open_panel(console) as panel:
+        panel.show_progress(replace(progress(5), steps_per_second=0.0, time_left=(0.0, 0.0)))
     text = console.file.getvalue()
     assert "speed:  starting" in text
     assert "all members" not in text
@@ -220,8 +220,8 @@ def test_a_broken_block_gives_the_terminal_back(terminal):
     console = Console(file=Screen(), width=80)
 
     def interrupted() -> None:
-        with open_display(console) as display:
-            display.show(progress(1))
+        with open_panel(console) as panel:
+            panel.show_progress(progress(1))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

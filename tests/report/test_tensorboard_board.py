@@ -146,7 +146,7 @@ def test_parameters_and_the_final_value(story, tmp_path, reader):
     infos = {info.name: info for info in experiment.hparam_infos}
     assert infos.keys() == SPACE.keys()
     assert infos["host.optim.args.lr"].domain_interval.max_value == 1e-2
-    assert list(infos["host.net_arch"].domain_discrete) == ["[8]", "[8, 8]"]
+    assert list(infos["host.net_arch"].domain_discrete) == ["[8, 8]", "[8]"]  # TensorBoard sorts
     assert infos["deterministic"].type == api_pb2.DATA_TYPE_BOOL
     (metric,) = experiment.metric_infos
     assert (metric.name.tag, metric.display_name) == (f"final/{METRIC}", METRIC)

@@ -10,12 +10,12 @@ from screens import Screen
 
 from hpsearch.cluster.population import PopulationProgress
 from hpsearch.report import progress as progress_module
-from hpsearch.report import progress as training_module
 from hpsearch.report.progress import (
     LOG_SECONDS,
+    TrainingDisplay,
     metrics_table,
     metrics_text,
-    open_training_display,
+    open_panel,
 )
 from hpsearch.trainers.rho import Rho
 
@@ -28,15 +28,15 @@ METRICS = {
 @pytest.fixture
 def clock(monkeypatch):
     clock = SimpleNamespace(now=50.0)
-    for module in (progress_module, training_module):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
 def lines_of(clock, standings) -> list[str]:
     """Show standings (seconds from the start, standing) in a log and return its lines."""
     file = io.StringIO()
-    with open_training_display(Console(file=file, width=80), 2000) as display:
+    with open_panel(Console(file=file, width=80)) as panel:
+        display = TrainingDisplay(panel, 2000)
         began = clock.now
         for seconds, standing in standings:
             clock.now = began + seconds
@@ -85,7 +85,8 @@ def test_a_log_holds_no_control_characters(clock):
 def test_a_terminal_shows_a_panel_with_the_last_metrics(terminal):
     file = Screen()
     console = Console(file=file, width=100, height=40)
-    with open_training_display(console, 200) as display:
+    with open_panel(console) as panel:
+        display = TrainingDisplay(panel, 200)
         display.show(PopulationProgress((50,), 20.0, {0: METRICS}))
         display.show(PopulationProgress((100,), 20.0, {}))
     last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue()).rpartition("step:")[2]

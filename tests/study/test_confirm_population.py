@@ -10,7 +10,7 @@ from drives import Clock, drive, opened
 from fakes import FakeExecutor
 from test_population_study import population_study, teaching
 
-from hpsearch.analysis.compare import SPLIT
+from hpsearch.analysis.examination import SPLIT
 from hpsearch.analysis.held_out import rematch
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError

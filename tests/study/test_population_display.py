@@ -13,7 +13,7 @@ from test_population_study import population_study, teaching
 from hpsearch.analysis.lineage import print_lineage, read_lineage
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.progress import Meter, Progress, generation_text, open_display, progress_text
+from hpsearch.report.progress import Meter, Progress, generation_text, open_panel, progress_text
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING
 from hpsearch.study.view import StudyView, open_view
@@ -89,8 +89,8 @@ def test_the_champion_is_called_so(driven, capsys):
     assert main(["ls", "--runs", runs]) == 0
     assert re.search(r"\(champion, trial \d+\)$", capsys.readouterr().out.rstrip())
     file = Path(study.path.parent / "log")
-    with file.open("w") as log, open_display(Console(file=log)) as display:
-        display.show(shown[-1][2])
+    with file.open("w") as log, open_panel(Console(file=log)) as panel:
+        panel.show_progress(shown[-1][2])
     assert " | champion rho/" in file.read_text()
 
 

@@ -20,7 +20,6 @@ from test_population_study import POPULATION, origins, population_study, teachin
 
 from hpsearch import yaml_file
 from hpsearch.analysis import replay as report
-from hpsearch.analysis.held_out import Meeting
 from hpsearch.analysis.replay import expected_of
 from hpsearch.cli import main
 from hpsearch.commands import driving
@@ -52,7 +51,7 @@ class Place:
         return {number: view.folder.trial(number).checkpoints for number in trials}
 
     def _meet(self, paths, matches, num_games, device):
-        return Meeting(self.strengths(list(paths)), np.zeros((1, len(paths))))
+        return self.strengths(list(paths)), np.zeros((1, len(paths)))
 
     def run(self, *arguments, code=0):
         done = main([*map(str, arguments), "--runs", str(self.runs)])

@@ -3,11 +3,11 @@
 And beyond rho: the published match, exact worst cases on the ADE singularities, blow-up trees.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hpsearch.analysis.confirmation import ConfirmedTrial
 from hpsearch.analysis.pictures import BLUE, ORANGE
 from hpsearch.analysis.verdict import measures, opponents_of, verdict
 from hpsearch.printable import interval_text
@@ -19,13 +19,12 @@ from hpsearch.schema import value_at
 from hpsearch.study.records import Trial
 from hpsearch.study.trial_list import setting_text
 from hpsearch.study.view import StudyView
-from hpsearch.trainers.metrics import MODES, PANELS, panel_name
-from hpsearch.trainers.published import ADE, MATCHES, RHOS
+from hpsearch.trainers.metrics import MODES, PANELS
+from hpsearch.trainers.published import RHOS
 
 if TYPE_CHECKING:
     from hpsearch.analysis.examination import PlayerReport, RoleReport
-    from hpsearch.trainers.rho import Rho
-    from hpsearch.trainers.yardstick import Yardstick
+    from hpsearch.trainers.evaluation import Evaluation
 
 
 PANEL: Final = "panel"  # column of the geometric mean over all opponents
@@ -45,67 +44,61 @@ class Comparison:
     source: str  # how the numbers came about, a sentence
 
 
-def comparisons(material: Material) -> tuple[Comparison, ...]:
-    """Return a comparison for each role that was measured; none where no trial has finished."""
+SEARCHED: Final = "As the search measured it, by which the trial was chosen; so it may be lucky."
+
+
+def comparisons(material: Material) -> Iterator[Comparison]:
+    """Yield a comparison for each role that was measured; none where no trial has finished."""
     best = material.best
     if best is None:
-        return ()
-    published = list(_published(material.view, best))
+        return
+    published = {"host": list(_published(material.view, best))}
     if isinstance(material.measured, str):
-        return tuple(_searched(best, published))
+        for role in PANELS:
+            if own := _own_rows(best, role, best.metrics):
+                rows = (*own, *published.get(role, ()))
+                opponents = dict.fromkeys(opponent for _, rhos in rows for opponent in rhos)
+                yield Comparison(role, tuple(opponents), rows, SEARCHED)
+        return
     report = material.measured.report
-    return tuple(_examined(report, role, best, published) for role in report.roles)
-
-
-def _examined(
-    report: "PlayerReport", role: "RoleReport", best: Trial, published: list[PlayerRhos]
-) -> Comparison:
-    own = [
-        (f"trial {best.number}, {TITLES[mode]}", _by_opponent(role.evaluation.metrics, mode, role))
-        for mode in MODES
-        if panel_name(mode, role.role) in role.evaluation.metrics
-    ]
-    others = [
-        (player, _by_opponent(evaluation.metrics, MODES[0], role))
-        for player, evaluation in role.references.items()
-    ]
-    return Comparison(
-        role.role,
-        (*PANELS[role.role], PANEL),
-        (*own, *others, *(published if role.role == "host" else ())),
+    source = (
         f"{report.num_games:,} games an opponent, from starts that neither training nor the search "
-        f"used; a game counts as unfinished after {report.max_steps} moves.",
+        f"used; a game counts as unfinished after {report.max_steps} moves."
     )
-
-
-def _by_opponent(
-    metrics: Mapping[str, "Rho"], mode: str, role: "RoleReport"
-) -> dict[str, dict[str, float]]:
-    names = {name: f"{mode}/{role.role}/{name}" for name in PANELS[role.role]}
-    names[PANEL] = panel_name(mode, role.role)
-    return {column: asdict(metrics[name]) for column, name in names.items() if name in metrics}
-
-
-def _searched(best: Trial, published: list[PlayerRhos]) -> Iterator[Comparison]:
-    for role in PANELS:
-        measured: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
-        for name, rho in best.metrics.items():
-            if name.split("/")[1:2] == [role]:
-                mode, column = _mode_and_column(name)
-                measured[mode][column] = rho
-        own = [
-            (f"trial {best.number}, {TITLES[mode]}", rhos)
-            for mode, rhos in measured.items()
-            if rhos
+    for measured in report.roles:
+        role = measured.role
+        own = _own_rows(best, role, _plain(measured.evaluation))
+        others = [
+            (player, _by_mode(role, _plain(evaluation))[MODES[0]])
+            for player, evaluation in measured.references.items()
         ]
-        if own:
-            rows = (*own, *(published if role == "host" else ()))
-            yield Comparison(
-                role,
-                tuple(dict.fromkeys(opponent for _, rhos in rows for opponent in rhos)),
-                rows,
-                "As the search measured it, by which the trial was chosen; so it may be lucky.",
-            )
+        rows = (*own, *others, *published.get(role, ()))
+        yield Comparison(role, (*PANELS[role], PANEL), rows, source)
+
+
+def _plain(evaluation: "Evaluation") -> dict[str, dict[str, float]]:
+    return {name: asdict(rho) for name, rho in evaluation.metrics.items()}
+
+
+def _own_rows(
+    best: Trial, role: str, metrics: Mapping[str, Mapping[str, float]]
+) -> list[PlayerRhos]:
+    by_mode = _by_mode(role, metrics)
+    return [
+        (f"trial {best.number}, {TITLES[mode]}", rhos) for mode, rhos in by_mode.items() if rhos
+    ]
+
+
+def _by_mode(
+    role: str, metrics: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Return a role's rho by mode and opponent, panel or worst, of metrics by their names."""
+    by_mode: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
+    for name, rho in metrics.items():
+        if name.split("/")[1:2] == [role]:
+            mode, column = _mode_and_column(name)
+            by_mode[mode][column] = rho
+    return by_mode
 
 
 def _mode_and_column(metric: str) -> tuple[str, str]:
@@ -193,7 +186,7 @@ def _verdict(material: Material, best: Trial) -> Iterator[str]:
     config = material.view.config(best)
     for role in material.measured.report.roles:
         own, *others = (
-            measures(role.role, {name: asdict(rho) for name, rho in evaluation.metrics.items()})
+            measures(role.role, _plain(evaluation))
             for evaluation in (role.evaluation, *role.references.values())
         )
         named = dict(zip(role.references, others, strict=True))
@@ -235,54 +228,51 @@ def confirmation_section(material: Material) -> Iterator[Html]:
         return
     if not material.is_confirmed:
         yield html.missing("It is out of date: the best are others by now.")
-    entries, metric = confirmation["trials"], confirmation["metric"]
-    seeds = "" if confirmation["trained_by"] is None else ", trained again on seeds of its own"
+    trials, metric = confirmation.trials, confirmation.metric
+    seeds = "" if confirmation.trained_by is None else ", trained again on seeds of its own"
     yield html.paragraph(
-        f"The best {len(entries)}{seeds}, on starts that nothing else used, "
-        f"{confirmation['games']:,} games each; 95 % intervals."
+        f"The best {len(trials)}{seeds}, on starts that nothing else used, "
+        f"{confirmation.games:,} games each; 95 % intervals."
     )
     header = ("trial", "in the search", "held out", "low", "high", "chance of being best", "seeds")
-    yield html.table(header, map(_cells, entries), strong=0)
-    yield html.paragraph(str(confirmation["advice"]))
-    yield html.figure(
-        confirmation_chart(entries, metric),
-        "held-out",
-        f"{metric}: what the search believed, and what held-out seeds gave.",
-    )
+    yield html.table(header, map(_cells, trials), strong=0)
+    yield html.paragraph(confirmation.advice)
+    caption = f"{metric}: what the search believed, and what held-out seeds gave."
+    yield html.figure(confirmation_chart(trials, metric), "held-out", caption)
 
 
-def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    numbers = (entry["search"]["value"], entry["mean"], entry["low"], entry["high"])
-    chance = "" if entry["chance"] is None else f"{entry['chance']:.0%}"
+def _cells(trial: ConfirmedTrial) -> tuple[str, ...]:
+    numbers = (trial.search["value"], trial.mean, trial.low, trial.high)
+    chance = "" if trial.chance is None else f"{trial.chance:.0%}"
     shown = ("" if number is None else f"{number:.4f}" for number in numbers)
-    return (str(entry["trial"]), *shown, chance, str(len(entry["seeds"])))
+    return (str(trial.trial), *shown, chance, str(len(trial.seeds)))
 
 
-def confirmation_chart(entries: Sequence[Mapping[str, Any]], metric: str) -> Chart:
+def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
     """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
-    known = [entry for entry in entries if entry["low"] is not None]
-    believed = [entry for entry in entries if entry["search"]["value"] is not None]
-    mean, low, high = ([entry[key] for entry in known] for key in ("mean", "low", "high"))
+    believed = {f"trial {trial.trial}": trial.search["value"] for trial in trials}
+    search = {name: value for name, value in believed.items() if value is not None}
+    held_out = {
+        f"trial {trial.trial}": (trial.mean, trial.low, trial.high)
+        for trial in trials
+        if trial.mean is not None and trial.low is not None and trial.high is not None
+    }
+    mean, low, high = ([numbers[at] for numbers in held_out.values()] for at in range(3))
     measured = {
         "error_x": charts.intervals(mean, low, high),
         "marker": {"color": BLUE, "symbol": "circle", "size": 9},
     }
-    search = [entry["search"]["value"] for entry in believed]
     marker = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
     data = [
-        charts.scatter("markers", "held out", mean, _names(known), measured),
-        charts.scatter("markers", "in the search", search, _names(believed), marker),
+        charts.scatter("markers", "held out", mean, held_out, measured),
+        charts.scatter("markers", "in the search", search.values(), search, marker),
     ]
     layout = {
-        "height": 130 + 30 * len(entries),
+        "height": 130 + 30 * len(trials),
         "xaxis": charts.axis(metric, {}),
-        "yaxis": charts.category_axis(_names(entries)),
+        "yaxis": charts.category_axis(list(believed)),
     }
     return charts.chart(data, layout)
-
-
-def _names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [f"trial {entry['trial']}" for entry in entries]
 
 
 STARTS_TEXT: Final = (
@@ -304,12 +294,9 @@ def yardstick_section(material: Material) -> Iterator[Html]:
         yield html.heading(f"The published match, as {role.role}")
         yield from _match(report, role, name)
         yield html.heading(f"Worst cases, as {role.role}")
-        if isinstance(role.yardstick, str):
-            yield html.missing(f"None: {role.yardstick}.")
-        else:
-            yield from _worst_cases(role.yardstick, name)
-            if role.role == "host":
-                worst = {start.name: start.player for start in role.yardstick.ade}
+        yield from _worst_cases(role, name)
+        if role.role == "host" and not isinstance(role.yardstick, str):
+            worst = {start.name: start.player for start in role.yardstick.ade}
         if role.exploitability is not None:
             yield html.heading(f"What a best response takes, as {role.role}")
             yield html.paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
@@ -318,53 +305,29 @@ def yardstick_section(material: Material) -> Iterator[Html]:
 
 
 def _match(report: "PlayerReport", role: "RoleReport", name: str) -> Iterator[Html]:
+    from hpsearch.analysis.evaluation_text import match_rows
+
     if isinstance(role.matches, str):
         yield html.missing(f"None: {role.matches}.")
         return
     yield html.paragraph(
-        f"Games begun in {report.match_moves:,} moves of one game after another; a strong host "
-        "begins many, a strong agent lets it begin few."
+        f"Games begun in {report.match_moves:,} moves of one game after another, ± their "
+        "deviation, in brackets the share that was stopped; a strong host begins many, a strong "
+        "agent lets it begin few."
     )
-    opponents = tuple(role.matches)
-    own = [f"{match.mean:.1f} ± {match.deviation:.1f}" for match in role.matches.values()]
-    if role.role == "agent":
-        yield html.table(("player", *opponents), [(name, *own)], strong=0)
-        return
-    figures: dict[str, dict[str, str]] = {}
-    for pair in MATCHES:
-        counted = "-" if pair.rerun is None else pair.rerun
-        figures.setdefault(pair.host, {})[pair.agent] = f"{pair.published} | {counted}"
-    rows = [(host, *(by.get(agent, "") for agent in opponents)) for host, by in figures.items()]
-    yield html.table(("player", *opponents), [(name, *own), *rows], strong=0)
+    columns, rows = match_rows(name, role.role, role.matches)
+    yield html.table(columns, rows, strong=0 if role.role == "host" else None)
     yield Html('<p class="about">Of others: published | counted again with the published code.</p>')
 
 
-def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
-    # Imported here: it loads torch, which is loaded where something was measured.
-    from hpsearch.trainers.yardstick import REFERENCES
+def _worst_cases(role: "RoleReport", name: str) -> Iterator[Html]:
+    from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_rows
 
-    is_host = yardstick.role == "host"
+    if isinstance(role.yardstick, str):
+        yield html.missing(f"None: {role.yardstick}.")
+        return
+    is_host = role.role == "host"
     what = "that it needs when the agent delays best" if is_host else "that the best host needs"
     yield html.paragraph(f"Moves {what}; best play is exact, found by search. {STARTS_TEXT}")
-    published = {case.name: case.best_model for case in ADE}
-    others = [("best published model", *(_moves(published[s.name]) for s in yardstick.ade))]
-    rows = [
-        (name, *(_moves(start.player) for start in yardstick.ade)),
-        ("best play", *(_moves(start.exact) for start in yardstick.ade)),
-        (REFERENCES[yardstick.role], *(_moves(start.reference) for start in yardstick.ade)),
-        *(others if is_host else []),
-    ]
-    yield html.table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
-    random = yardstick.random
-    if math.isfinite(random.regret):
-        yield html.paragraph(
-            f"From {random.starts} random starts with 5 points best play takes {random.exact:.2f} "
-            f"moves, this player {random.player:.2f} where its games end; {random.unbounded:.1%} "
-            "of them need not end."
-        )
-
-
-def _moves(moves: float | None) -> str:
-    if moves is None:
-        return "-"
-    return "no end" if math.isinf(moves) else f"{moves:.0f}"
+    yield html.table(*yardstick_rows(name, role.yardstick), strong=0)
+    yield html.paragraph(f"From {yardstick_line(role.yardstick)}.")

@@ -68,18 +68,18 @@ def scatter(
 
 
 def trial_points(
-    name: str, trials: Sequence[Trial], y: Iterable[float], marker: Mapping[str, Any]
+    name: str,
+    trials: Iterable[Trial],
+    x: Iterable[Any],
+    y: Iterable[float],
+    marker: Mapping[str, Any],
 ) -> Trace:
-    """Return a point a trial, by its number; a click on it leads to the trial's row."""
-    return scatter("markers", name, numbers(trials), y, trial_texts(trials) | {"marker": marker})
+    """Return a point a trial; a click on it leads to the trial's row."""
+    return scatter("markers", name, x, y, trial_texts(trials) | {"marker": marker})
 
 
 def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]) -> Trace:
     return {"type": "bar", "orientation": "h", "name": name, "x": list(x), "y": list(y), **more}
-
-
-def numbers(trials: Iterable[Trial]) -> list[int]:
-    return [trial.number for trial in trials]
 
 
 def trial_texts(trials: Iterable[Trial]) -> dict[str, list[str]]:

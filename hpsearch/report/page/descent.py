@@ -67,7 +67,9 @@ def _line(descent: Ancestry) -> Iterator[Html]:
 def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
     """Return some of the trials from left to right, their places one below the other."""
     line = descent.champions_line()
-    data = [*_edges(descent, relatives), _champion_line(line), _trials(relatives, line)]
+    look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
+    champions = charts.scatter("lines", "the champion's line", *_places(line), look)
+    data = [*_edges(descent, relatives), champions, _trials(relatives, line)]
     members = 1 + max(relative.member for relative in relatives)
     has_room = max(relative.generation for relative in relatives) <= charts.MAX_TICKS
     across = {"showgrid": False, **({"dtick": 1} if has_room else {})}
@@ -97,15 +99,7 @@ def _edges(descent: Ancestry, relatives: Sequence[Relative]) -> Iterator[Trace]:
         yield charts.scatter("lines", title, *charts.shared_lines(lines), more)
 
 
-def _champion_line(line: Sequence[Relative]) -> Trace:
-    x, y = [relative.generation for relative in line], [relative.member for relative in line]
-    look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
-    return charts.scatter("lines", "the champion's line", x, y, look)
-
-
 def _trials(relatives: Sequence[Relative], line: Sequence[Relative]) -> Trace:
-    x = [relative.generation for relative in relatives]
-    y = [relative.member for relative in relatives]
     in_line = {relative.trial for relative in line}
     marked = [relative.trial in in_line for relative in relatives]
     more = {
@@ -122,7 +116,12 @@ def _trials(relatives: Sequence[Relative], line: Sequence[Relative]) -> Trace:
             "symbol": ["square" if is_marked else "circle" for is_marked in marked],
         },
     }
-    return charts.scatter("markers+text", "trials", x, y, more)
+    return charts.scatter("markers+text", "trials", *_places(relatives), more)
+
+
+def _places(relatives: Sequence[Relative]) -> tuple[list[int], list[int]]:
+    """Return x and y of trials."""
+    return [relative.generation for relative in relatives], [r.member for r in relatives]
 
 
 def crossplay_chart(played: Played) -> Chart:

@@ -98,12 +98,9 @@ def states_chart(job_spans: Sequence[Span]) -> Chart:
 
 def timeline_chart(job_spans: Sequence[Span]) -> Chart:
     data: list[Trace] = []
+    visible = [span for span in job_spans if span.kind != WAITED or span.end > span.begin]
     for kind, (colour, shape) in LOOKS.items():
-        drawn = [
-            span
-            for span in job_spans
-            if span.kind == kind and (kind != WAITED or span.end > span.begin)
-        ]
+        drawn = [span for span in visible if span.kind == kind]
         if drawn:
             look = {
                 "base": [moment(span.begin) for span in drawn],

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hpsearch.analysis.candidates import (
     Played,
     judged_matches,
-    read_confirmed,
     read_played,
-    whole_confirmation,
 )
-from hpsearch.analysis.lineage import Ancestry, Relative, lineage_or_why
+from hpsearch.analysis.confirmation import Confirmation, read_confirmed, whole_confirmation
+from hpsearch.analysis.lineage import Ancestry, lineage_or_why
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.study.records import Trial
@@ -60,7 +59,7 @@ class Learning:
 def read_learning(
     view: StudyView,
     best: Trial | None,
-    confirmation: Mapping[str, Any] | str,
+    confirmation: Confirmation | str,
     descent: Ancestry | str,
 ) -> Learning:
     """Return the curves of the best trials, or of lines, and of what confirmed the best.
@@ -86,20 +85,14 @@ def strongest(view: StudyView, descent: Ancestry) -> list[int]:
 
 
 def _line(view: StudyView, descent: Ancestry, trial: int, metric: str) -> MeasuredCurve:
-    def measured(number: int) -> Mapping[int, tuple[float, float, float]]:
-        return read_curve(view.folder.trial(number), number, metric).points
-
-    return MeasuredCurve(trial, along(descent.line(trial), measured))
-
-
-def along(line: Sequence[Relative], measured: Callable[[int], Mapping[int, T]]) -> dict[int, T]:
-    """Return what was measured along a line, by step: of each trial what it trained itself."""
-    return {
-        step: value
-        for relative in line
-        for step, value in sorted(measured(relative.trial).items())
-        if relative.begin < step <= relative.step
-    }
+    """Return what was measured along a line: of each trial what it trained itself."""
+    points = {}
+    for relative in descent.line(trial):
+        number = relative.trial
+        for step, value in read_curve(view.folder.trial(number), number, metric).points.items():
+            if relative.begin < step <= relative.step:
+                points[step] = value
+    return MeasuredCurve(trial, points)
 
 
 def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
@@ -130,20 +123,20 @@ def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
 
 
 def _seeds(
-    view: StudyView, confirmation: Mapping[str, Any] | str, metric: str
+    view: StudyView, confirmation: Confirmation | str, metric: str
 ) -> Mapping[int, list[MeasuredCurve]] | str:
     if isinstance(confirmation, str):
         return confirmation
-    if confirmation["trained_by"] is None:
+    if confirmation.trained_by is None:
         return "a population is confirmed by playing again, not by training on other seeds"
-    folder = StudyDir(view.folder.root.parent / confirmation["trained_by"])
+    folder = StudyDir(view.folder.root.parent / confirmation.trained_by)
     by_trial = {}
-    for entry in confirmation["trials"]:
-        numbers = [seed["trial"] for seed in entry["seeds"]]
+    for trial in confirmation.trials:
+        numbers = [seed.trial for seed in trial.seeds]
         curves = [read_curve(folder.trial(number), number, metric) for number in numbers]
         if kept := [curve for curve in curves if curve.points]:
-            by_trial[entry["trial"]] = kept
-    return by_trial or f"the learning curves of {confirmation['trained_by']} are gone"
+            by_trial[trial.trial] = kept
+    return by_trial or f"the learning curves of {confirmation.trained_by} are gone"
 
 
 @dataclass(frozen=True)
@@ -156,7 +149,7 @@ class Material:
     is_confirmed: bool  # whether the best is that of a confirmation, not of the search
     measured: "MeasuredPlayers | str"
     certified: Sequence[str]  # the verdict on the best that its bundle certifies; may be empty
-    confirmation: Mapping[str, Any] | str  # as `confirm` writes it
+    confirmation: Confirmation | str
     learning: Learning
     descent: Ancestry | str
     played: Played | str
@@ -197,18 +190,18 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
         confirmed = read_confirmed(view)
     except CorruptError:
         confirmed = None  # the page says so below, in the confirmation's place
-    if confirmed is not None and confirmed.is_current and confirmed.best in view.state.trials:
-        return view.state.trials[confirmed.best], True
+    if confirmed is not None:
+        trial, is_current = confirmed
+        if is_current and trial in view.state.trials:
+            return view.state.trials[trial], True
     return view.best(), False
 
 
-def _confirmation(view: StudyView, elsewhere: str) -> Mapping[str, Any] | str:
-    confirmed = read_confirmed(view)
-    name = view.study.spec.name
-    if confirmed is None:
+def _confirmation(view: StudyView, elsewhere: str) -> Confirmation | str:
+    if not view.folder.confirmation.exists():
         return (
             f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
-            f"hpsearch confirm {name}{elsewhere}"
+            f"hpsearch confirm {view.study.spec.name}{elsewhere}"
         )
     return whole_confirmation(view)
 

@@ -245,20 +245,18 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
     across: list[Any] = [view.study.space.decode(trial.last_params)[name] for trial in trials]
     if isinstance(parameter, CategoricalParameter):
         across = [charts.words(label_of(value)) for value in across]
-    look = {"marker": {"color": BLUE, "size": 6, "opacity": 0.85}}
-    points = charts.scatter(
-        "markers", "finished", across, values, charts.trial_texts(trials) | look
-    )
+    marker: dict[str, Any] = {"color": BLUE, "size": 6, "opacity": 0.85}
+    points = charts.trial_points("finished", trials, across, values, marker)
     star = [at for at, trial in enumerate(trials) if best and trial.number == best.number]
     x, y = [across[at] for at in star], [values[at] for at in star]
-    marker = {"marker": {"color": VERMILLION, "symbol": "star", "size": 15}}
+    look = {"marker": {"color": VERMILLION, "symbol": "star", "size": 15}}
     layout = {
         "height": 260,
         "showlegend": False,
         "xaxis": charts.axis(name, _scale(parameter, across)),
         "yaxis": charts.axis("", {}),
     }
-    return charts.chart([points, charts.scatter("markers", "best", x, y, marker)], layout)
+    return charts.chart([points, charts.scatter("markers", "best", x, y, look)], layout)
 
 
 def _scale(parameter: Parameter, drawn: Sequence[Any]) -> dict[str, Any]:

@@ -12,13 +12,21 @@ from typing import Final
 
 from hpsearch import __version__, files
 from hpsearch.analysis.blowup_tree import (
+    DOT,
+    LINE,
+    PADDING,
     STARTS,
+    Box,
     Tree,
     TreeNode,
+    answer_of,
     best_tree,
+    boxes_of,
+    extent,
     host_tree,
     label,
     summary,
+    worst_case,
 )
 from hpsearch.analysis.examination import (
     CPU,
@@ -66,23 +74,19 @@ def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
         )
 
 
-@dataclass(frozen=True)
-class MeasuredPlayers:
-    report: PlayerReport
-    trees: AdeTrees | str  # of its host; or why there are none
-
-
 FORMAT: Final = 2  # to be raised where what is measured, or how, changes between releases
 
 
 @dataclass(frozen=True)
-class Kept:
+class MeasuredPlayers:
+    """What the file of measurements holds."""
+
     format: int
     version: str  # of hpsearch
     checkpoint: str  # sha256
     plan: ExaminationPlan
     report: PlayerReport
-    trees: AdeTrees | str
+    trees: AdeTrees | str  # of its host; or why there are none
 
 
 def measured(
@@ -96,49 +100,30 @@ def measured(
         key = (FORMAT, __version__, identity, plan)
         if kept and (kept.format, kept.version, kept.checkpoint, kept.plan) == key:
             tell(f"trial {trial.number} was measured before; its games are not played again")
-            return MeasuredPlayers(kept.report, kept.trees)
+            return kept
         tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
         player = find_player(path, CPU)
     except HpsearchError as error:
         return str(error)
     report = examine(player, plan)
     tell("drawing its blow-up trees")
-    kept = Kept(FORMAT, __version__, identity, plan, report, ade_trees(player))
+    kept = MeasuredPlayers(FORMAT, __version__, identity, plan, report, ade_trees(player))
     with suppress(DiskError):  # a page of a study that may only be read is measured each time
         files.replace_json(view.folder.measured, to_plain(kept))
-    return MeasuredPlayers(kept.report, kept.trees)
+    return kept
 
 
-def _read(view: StudyView) -> Kept | None:
+def _read(view: StudyView) -> MeasuredPlayers | None:
     try:
-        return read_record(Kept, view.folder.measured)
+        return read_record(MeasuredPlayers, view.folder.measured)
     except HpsearchError:
         return None
-
-
-LEVEL: Final = 86  # pixels from one level to the next
-LINE: Final = 11  # pixels of a line of text
-CHARACTER: Final = 6.1  # pixels of a character
-PADDING: Final = 5
-GAP: Final = 10  # pixels between neighbours at least
-DOT: Final = 5  # radius of a game that is over
-TOP: Final = 34
-ANSWER_AT: Final = 0.56  # where on its edge an answer is written, as a share from above
-
-
-@dataclass(frozen=True)
-class Box:
-    x: float  # of its middle
-    y: float
-    width: float
-    height: float
 
 
 def tree_svg(tree: Tree, title: str) -> Html:
     """Draw a tree; ``title`` says to those who cannot see it what it is."""
     boxes = boxes_of(tree)
-    width = max(box.x + box.width / 2 for box in boxes) + GAP
-    height = max(box.y + box.height / 2 for box in boxes) + GAP
+    width, height = extent(boxes)
     edges = (
         _edge(node, boxes[node.parent], box)
         for node, box in zip(tree.nodes, boxes, strict=True)
@@ -153,50 +138,23 @@ def tree_svg(tree: Tree, title: str) -> Html:
     )
 
 
-def boxes_of(tree: Tree) -> list[Box]:
-    """Return where the nodes are drawn; no two overlap."""
-    children = tree.children()
-    sizes = [_size(node) for node in tree.nodes]
-    room = [width + GAP for width, _ in sizes]
-    for index in reversed(range(len(tree.nodes))):  # children come after their parents
-        if children[index]:
-            room[index] = max(room[index], sum(room[child] for child in children[index]))
-    left = [0.0] * len(tree.nodes)
-    for index, below in enumerate(children):
-        begin = left[index] + (room[index] - sum(room[child] for child in below)) / 2
-        for child in below:
-            left[child], begin = begin, begin + room[child]
-    return [
-        Box(left[index] + room[index] / 2, TOP + LEVEL * node.depth, *sizes[index])
-        for index, node in enumerate(tree.nodes)
-    ]
-
-
-def _size(node: TreeNode) -> tuple[float, float]:
-    if node.state == "over":
-        return 2 * DOT, 2 * DOT
-    lines = label(node).split("\n")
-    return CHARACTER * max(map(len, lines)) + 2 * PADDING, LINE * len(lines) + 2 * PADDING
-
-
 def _edge(node: TreeNode, above: Box, below: Box) -> Html:
-    x = above.x + ANSWER_AT * (below.x - above.x)
-    y = above.y + ANSWER_AT * (below.y - above.y)
+    at = answer_of(above, below)
     return Html(
         f'<line x1="{above.x:.0f}" y1="{above.y:.0f}" x2="{below.x:.0f}" y2="{below.y:.0f}"/>'
-        f'<circle class="answer" cx="{x:.0f}" cy="{y:.0f}" r="6"/>'
-        f'<text class="axis" x="{x:.0f}" y="{y + 3:.0f}">{html.text(node.axis)}</text>'
+        f'<circle class="answer" cx="{at.x:.0f}" cy="{at.y:.0f}" r="6"/>'
+        f'<text class="axis" x="{at.x:.0f}" y="{at.y + 3:.0f}">{html.text(node.axis)}</text>'
     )
 
 
 def _node(node: TreeNode, box: Box) -> Html:
     if node.state == "over":
         return Html(f'<circle cx="{box.x:.0f}" cy="{box.y:.0f}" r="{DOT}"/>')
-    top, lines = box.y - box.height / 2, label(node).split("\n")
+    top = box.y - box.height / 2
     first = top + PADDING + 0.8 * LINE
     words = (
         f'<text x="{box.x:.0f}" y="{first + LINE * at:.0f}">{html.text(line)}</text>'
-        for at, line in enumerate(lines)
+        for at, line in enumerate(label(node))
     )
     return Html(
         f'<rect class="{node.state}" x="{box.x - box.width / 2:.0f}" y="{top:.0f}" '
@@ -226,16 +184,11 @@ def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
 def _pair(pair: Pair, worst: float | None) -> Html:
     is_endless = worst is not None and math.isinf(worst)
     end = "; in the worst case no end" if is_endless and not pair.host.is_endless else ""
-    two = [
-        (f"The host from {pair.start}: {summary(pair.host)}{end}", pair.host),
-        (f"Best play from {pair.start}: {summary(pair.best)}", pair.best),
-    ]
-    drawn = [html.join([html.paragraph(title), tree_svg(tree, title)]) for title, tree in two]
-    moves = "no end" if is_endless or pair.host.is_endless else _moves(pair)
+    titles = {
+        f"The host from {pair.start}: {summary(pair.host)}{end}": pair.host,
+        f"Best play from {pair.start}: {summary(pair.best)}": pair.best,
+    }
+    drawn = [html.join([html.paragraph(t), tree_svg(tree, t)]) for t, tree in titles.items()]
+    moves = "no end" if is_endless else worst_case(pair.host)
     title = f"{pair.start}: {moves}, best play {pair.best.depth}"
     return html.folded(title, html.beside(drawn), is_open=pair.start == SHOWN)
-
-
-def _moves(pair: Pair) -> str:
-    at_least = "" if pair.host.is_whole else "at least "
-    return at_least + ("1 move" if pair.host.depth == 1 else f"{pair.host.depth} moves")

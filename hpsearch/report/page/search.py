@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from hpsearch.analysis.candidates import finished, front, judged_matches
 from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, VERMILLION
@@ -41,14 +42,15 @@ def history_section(material: Material) -> Iterator[Html]:
 
 def history_chart(view: StudyView, objective: Objective) -> Chart:
     trials = finished(view)
+    numbers = [trial.number for trial in trials]
     estimates = [trial.metrics[objective.metric] for trial in trials]
     values, low, high = ([estimate[key] for estimate in estimates] for key in VALUE_AND_ENDS)
     error = charts.intervals(values, low, high) | {"color": "rgba(128,128,128,0.5)"}
-    measured = charts.trial_points("finished", trials, values, {"color": BLUE, "size": 6})
+    measured = charts.trial_points("finished", trials, numbers, values, {"color": BLUE, "size": 6})
     # The line must not take the clicks that are meant for the points below it.
     look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
     best = best_so_far(values, objective.goal)
-    line = charts.scatter("lines", "best so far", charts.numbers(trials), best, look)
+    line = charts.scatter("lines", "best so far", numbers, best, look)
     layout = charts.axes("trial", objective.metric) | {
         "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}
     }
@@ -72,8 +74,9 @@ def _marks(view: StudyView) -> Iterator[Trace]:
     for how, ink, mark, height in kinds:
         if trials := view.state.told(how):
             marker = {"color": ink, "symbol": mark, "size": 8}
+            numbers = [trial.number for trial in trials]
             yield {
-                **charts.trial_points(how, trials, [height] * len(trials), marker),
+                **charts.trial_points(how, trials, numbers, [height] * len(trials), marker),
                 "yaxis": "y2",
                 "hovertemplate": "trial %{x}<extra></extra>",
             }
@@ -126,19 +129,17 @@ def front_section(material: Material) -> Iterator[Html]:
 
 
 def front_chart(view: StudyView, best: Sequence[Trial]) -> Chart:
-    first, second = (objective.metric for objective in view.study.spec.objectives[:2])
+    metrics = [objective.metric for objective in view.study.spec.objectives[:2]]
     in_front = {trial.number for trial in best}
     others = [trial for trial in finished(view) if trial.number not in in_front]
-    looks = (
-        ("beaten", others, {"color": charts.QUIET, "symbol": "circle", "size": 6}),
-        ("beaten by none", best, {"color": BLUE, "symbol": "diamond", "size": 10}),
-    )
-    data = []
-    for name, trials, marker in looks:
-        x, y = ([trial.metrics[metric]["value"] for trial in trials] for metric in (first, second))
-        more = charts.trial_texts(trials) | {"marker": marker}
-        data.append(charts.scatter("markers", name, x, y, more))
-    return charts.chart(data, charts.axes(first, second))
+
+    def points(name: str, trials: Sequence[Trial], marker: Mapping[str, Any]) -> Trace:
+        x, y = ([trial.metrics[metric]["value"] for trial in trials] for metric in metrics)
+        return charts.trial_points(name, trials, x, y, marker)
+
+    beaten = points("beaten", others, {"color": charts.QUIET, "symbol": "circle", "size": 6})
+    front = points("beaten by none", best, {"color": BLUE, "symbol": "diamond", "size": 10})
+    return charts.chart([beaten, front], charts.axes(*metrics))
 
 
 def rungs_section(material: Material) -> Iterator[Html]:
@@ -208,9 +209,8 @@ def ends_chart(view: StudyView) -> Chart:
     data = []
     for name, trials, colour, symbol in looks:
         last = [max(trial.reported.items()) for trial in trials]
-        marker = {"color": colour, "symbol": symbol, "size": 7, "opacity": 0.7}
-        more = charts.trial_texts(trials) | {"marker": marker}
         steps, values = [step for step, _ in last], [value for _, value in last]
-        data.append(charts.scatter("markers", name, steps, values, more))
+        marker = {"color": colour, "symbol": symbol, "size": 7, "opacity": 0.7}
+        data.append(charts.trial_points(name, trials, steps, values, marker))
     metric = view.study.spec.objectives[0].metric
     return charts.chart(data, {"height": 320, **charts.axes("step", metric)})

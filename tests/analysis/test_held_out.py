@@ -5,9 +5,8 @@ import torch
 from cli_tools import TRAINER, damage, write_study, write_trainer
 from views import METRIC, Story
 
-from hpsearch.analysis import remeasure
-from hpsearch.analysis.compare import SPLIT
-from hpsearch.analysis.remeasure import exploited_values, held_out_values
+from hpsearch.analysis.examination import SPLIT
+from hpsearch.analysis.held_out import exploited_values, held_out_values
 from hpsearch.population.best_response import exploit
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -42,7 +41,7 @@ def trials(story):
         yield [story.view.state.trials[number] for number in range(3)]
 
 
-def test_values_are_those_of_each_trainer_alone(story, trials, monkeypatch):
+def test_values_are_those_of_each_trainer_alone(story, trials):
     together = held_out_values(story.view, trials, GAMES)
     for trial in trials:
         config = read_config(story.view.config(trial), source="")
@@ -53,8 +52,6 @@ def test_values_are_those_of_each_trainer_alone(story, trials, monkeypatch):
         assert together[trial.number] == {
             name: alone[name].value for name in (METRIC, SAMPLED_PANEL)
         }
-    monkeypatch.setattr(remeasure, "MAX_COORDINATES", 1)
-    assert held_out_values(story.view, trials, GAMES) == together
     assert SPLIT not in ("evaluation", "final")
 
 
