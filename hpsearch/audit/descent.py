@@ -7,7 +7,16 @@ from typing import Any
 
 from hpsearch.audit.books import Books
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
-from hpsearch.audit.finding import Fault, Findings, Problems, checked, is_same, shown, unlike
+from hpsearch.audit.finding import (
+    MALFORMED,
+    Fault,
+    Findings,
+    Problems,
+    checked,
+    is_same,
+    shown,
+    unlike,
+)
 from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, folded
 from hpsearch.schema import Config, paths, value_at
 from hpsearch.study.breeding.lineage import dead_ends
@@ -22,9 +31,9 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
         yield from checked("config", None, _configs(books, state, disk))
     elif not ledger.faults:
         yield Fault("events", None, "no command can read the events, although their order is right")
-    ends = set() if state is None else {*dead_ends(state)}
+    ends = _ends(state)
     for number, trial in ledger.trials.items():
-        files, may_be_gone = disk.trial(number), state is None or number in ends
+        files, may_be_gone = disk.trial(number), ends is None or number in ends
         yield from checked("checkpoints", number, _checkpoints(trial, files, may_be_gone))
         yield from checked("ancestry", number, _folder(trial, files, disk))
         if trial.origin is not None:
@@ -42,6 +51,14 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
         yield Fault("matches", None, f"match {number} has a folder, but was never called")
     for match in ledger.matches.values():
         yield from checked("matches", None, _match(ledger, match, disk))
+
+
+def _ends(state: StudyState | None) -> set[int] | None:
+    """Return the trials whose last checkpoints gc may remove; None where events are malformed."""
+    try:
+        return None if state is None else {*dead_ends(state)}
+    except MALFORMED:  # which the ledger's rules tell
+        return None
 
 
 # Configurations.
