@@ -387,7 +387,7 @@ def test_a_file_system_that_fails_for_a_moment_is_no_news(
     add_row(folder, 0, 2, 0.5)
     folder.trial(0).attempt(1).write_result(result(0))
 
-    def fail(path: Path, limit: int | None = None) -> BufferedReader:
+    def fail(path: Path, limit: int | None = None, *, follows_links: bool = True) -> BufferedReader:
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as patch:
