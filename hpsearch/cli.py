@@ -226,7 +226,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class GroupedHelp(argparse.RawDescriptionHelpFormatter):
-    """Lists the commands in groups; argparse alone puts all thirty in one list."""
+    """Lists the commands in groups; argparse alone puts all of them in one list."""
 
     def _format_action(self, action: argparse.Action) -> str:
         if not isinstance(action, argparse._SubParsersAction):

@@ -118,7 +118,7 @@ class PartClock:
             (learner, "clipping", "optimizer"),
             (ReplayBuffer, "add", "memory"),
             (ReplayBuffer, "sample", "memory"),
-            (ppo, "_rows", "memory"),
+            (ppo, "rows_of", "memory"),
             (ppo, "advantages", "advantages"),
             (FusedGame, "step", "game"),
             (Stream, "uniform", "random numbers"),

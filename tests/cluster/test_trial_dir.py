@@ -199,7 +199,7 @@ def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypa
     trial.create("seed: 1\n", CHILD)
     plan = JobPlan((Assignment(3, 1, "a"),), 1, pilot_seconds=0.0, refills=False)
 
-    def fail(path, limit=None):
+    def fail(path, limit=None, *, follows_links=True):
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as patch:
