@@ -46,7 +46,10 @@ class Request:
 
 def leave(folder: StudyDir, request: Request) -> None:
     """Leave a request for the driver; a DiskError if it cannot be written."""
-    write_json(folder.request(request.id), asdict(request))
+    record = asdict(request)
+    if not request.kinds:  # a key that drivers of 0.1.0 do not know
+        del record["kinds"]
+    write_json(folder.request(request.id), record)
 
 
 def waiting(folder: StudyDir) -> list[Request]:
@@ -289,11 +292,12 @@ def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
         return load_spec(path, trials=trials)
     study = load_spec(path)
     folder, in_file = StudyDir(runs / study.spec.name), study.spec.budget.trials
+    before = None
     with suppress(CorruptError):
         before = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
-        if before is not None and before.in_file == in_file and before.trials != in_file:
-            return load_spec(path, trials=before.trials)
-    return study
+    if before is None or before.in_file != in_file or before.trials == in_file:
+        return study
+    return load_spec(path, trials=before.trials)
 
 
 def note_given_total(study: Study, folder: StudyDir) -> None:

@@ -67,6 +67,8 @@ PUBLISHED: Final = MatchRules(
 
 FIRST_GAMES: Final = 64
 """games of a lane that tell how many more it takes"""
+MOST_GAMES: Final = 4096
+"""games of a lane that are played at once, which bounds the memory"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class MatchResult:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads in the block; for few games at once 1 is the fastest."""
+    """Let torch use so many threads in the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -115,7 +117,7 @@ def play_match(
     shape = (match.num_lanes, 0)
     moves = torch.zeros(shape, dtype=torch.int64, device=device)
     finished = torch.zeros(shape, dtype=torch.bool, device=device)
-    num_more = FIRST_GAMES
+    num_more = min(FIRST_GAMES, match.num_moves)
     while num_more > 0:
         games = _play_games(
             host, agent, match, range(moves.shape[1], moves.shape[1] + num_more), seed, device
@@ -124,7 +126,7 @@ def play_match(
             torch.cat(parts, dim=1) for parts in zip((moves, finished), games, strict=True)
         )
         left = match.num_moves - int(moves.sum(dim=1).min())
-        num_more = math.ceil(left / moves.double().mean().item() * 1.1)
+        num_more = min(MOST_GAMES, math.ceil(left / moves.double().mean().item() * 1.1))
     ends = moves.cumsum(dim=1)
     begun = (ends < match.num_moves).sum(dim=1) + 1  # a game without a move has not begun
     stopped = (~finished & (ends <= match.num_moves)).sum(dim=1)

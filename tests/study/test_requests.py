@@ -218,3 +218,9 @@ def test_a_file_that_is_no_request_is_not_heard(study: Study, text: str) -> None
     with opened(study, FakeExecutor()) as driver:
         driver.tick()
         assert driver.state.status == "running"
+
+
+def test_a_request_without_kinds_is_one_that_older_drivers_read(study: Study) -> None:
+    request(study, "pause")
+    (path,) = folder(study).requests.glob("*.json")
+    assert set(json.loads(path.read_text())) == {"verb", "trials", "id", "at"}

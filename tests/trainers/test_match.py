@@ -96,8 +96,9 @@ def test_games_follow_one_another_by_the_rules(agent, reposition):
 @pytest.mark.parametrize("agent", ["choose_first", "random"])
 def test_how_many_games_are_played_at_once_changes_nothing(agent, monkeypatch):
     expected = match("zeillinger", agent, SMALL)
-    for num_games in (1, 7, 500):
-        monkeypatch.setattr(matches, "FIRST_GAMES", num_games)
+    for first, most in ((1, 4096), (7, 3), (500, 4096)):
+        monkeypatch.setattr(matches, "FIRST_GAMES", first)
+        monkeypatch.setattr(matches, "MOST_GAMES", most)
         assert match("zeillinger", agent, SMALL) == expected
 
 
