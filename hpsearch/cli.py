@@ -1,4 +1,4 @@
-"""The command line: all commands, and how words become a call of one and errors a sentence.
+"""The command line: all commands; words become a call of one, an error becomes a sentence.
 
 Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
 7 damaged file, 8 training failed, 130 interrupted.
@@ -185,7 +185,7 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     values = vars(options)
     if name is None:
         return ParsedCommand("", {}, lambda: _print_help(parser))
-    # argparse by itself finds no more of several that come after an option.
+    # argparse stops filling a list argument at the first option; the rest is in `others`.
     several: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
     if several is not None and not any(other.startswith("-") for other in others):
         several += others

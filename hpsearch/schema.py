@@ -65,7 +65,7 @@ PER_MEMBER = PerMember()
 
 @dataclass(frozen=True)
 class NonFinite:
-    """Marks a number that may be infinite or none at all; JSON of Python has words for both."""
+    """Marks a number that may be infinite or NaN; Python's JSON can hold both."""
 
 
 Unbounded = Annotated[float, NonFinite()]

@@ -26,7 +26,7 @@ MAX_BITS = 4096  # of a whole number
 
 
 class _Bounded(Composer, SafeConstructor, Resolver):
-    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number, off a text, a key stands once.
+    """YAML 1.1 as PyYAML reads it, but 1e-3 is a number, `off` a text, and no key stands twice.
 
     What a file stands for is bounded: a few aliases can stand for more than a memory holds.
     """
@@ -51,14 +51,14 @@ class _Bounded(Composer, SafeConstructor, Resolver):
     def _measure(self, node: yaml.Node, *, is_alias: bool) -> None:
         """Note what a node stands for; its parts have been measured."""
         if is_alias and node not in self._sizes:
-            raise self._fault("an alias stands within what it stands for")
+            raise self._fault("an alias lies inside the value that it refers to")
         if not is_alias:
             parts = [self._sizes[part] for part in _parts(node)]
             height = 1 + max((high for _, high in parts), default=0)
             self._sizes[node] = 1 + sum(size for size, _ in parts), height
         size, height = self._sizes[node]
         if size > MAX_NODES:
-            raise self._fault(f"it stands for more than {MAX_NODES:,} values")
+            raise self._fault(f"with all aliases filled in, it has more than {MAX_NODES:,} values")
         if self._depth + height > MAX_DEPTH + 1:
             raise self._fault(f"it is nested more than {MAX_DEPTH} deep")
         if isinstance(node, yaml.ScalarNode) and CANNOT_BE_KEPT.search(node.value):

@@ -63,7 +63,7 @@ class LocalExecutor:
                 lives = _controller(job, job_id) is not None
                 phase: Phase = "queued" if job.waits.exists() else "running"
                 seen[job.name] = JobStatus(job_id, phase if lives else "ended")
-        # To ask a child whether it is done is to bury it; else each job would leave a zombie.
+        # `done()` also collects the child's exit status; else each job would leave a zombie.
         self._children = [child for child in self._children if not child.done()]
         return seen
 

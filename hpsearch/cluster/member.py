@@ -48,7 +48,7 @@ class Member:
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
-        """Read a trial; ConfigError if its configuration is wrong, CorruptError for others."""
+        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files."""
         trial = study.trial(assignment.trial)
         lineage = trial.lineage.required()
         return cls(
@@ -229,10 +229,10 @@ class Slots:
         """the same, as last read: a device that has failed would not tell"""
 
     def build(self, trainer: AnyTrainer | None, *, may_stay_empty: bool) -> None:
-        """Seat the members, fresh, in a new trainer or in one whose members have all ended.
+        """Seat the members, fresh, in ``trainer`` if it fits, else in a new one.
 
-        That one is taken over, with what it has compiled, if it has their shape and as many rows,
-        or more where rows ``may_stay_empty``.
+        The members of ``trainer`` have all ended; taking it over keeps what it has compiled. It
+        fits if it has their shape and as many rows, or more if ``may_stay_empty``.
         """
         configs = [member.config for member in self.members.values()]
         if trainer is not None and shape_key(trainer.config) == shape_key(configs[0]):

@@ -1,7 +1,7 @@
 """The training of several trials as one population: what happens between two steps.
 
-Killed at any moment, it leaves whole checkpoints from which the next attempt goes on. A later trial
-takes a free row, and begins where it is measured together with the others from then on.
+Killed at any moment, it leaves whole checkpoints from which the next attempt goes on. A trial that
+comes later takes a free row, once it will be measured at the same moments as the others.
 """
 
 import os
@@ -77,7 +77,8 @@ class Population:
         self._next_look = 0.0  # for more trials
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
-        self._clock = 0  # steps of the job: those of its first member, had it never ended
+        self._clock = 0
+        """steps of the job: counted on from its first member's step, also after that has ended"""
         self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 
     def run(self, trainer: AnyTrainer | None = None) -> AnyTrainer:

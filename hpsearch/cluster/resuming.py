@@ -46,7 +46,8 @@ def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
         birth = _grow(trainer, row, member, operator)
     else:
         birth = _breed(trainer, row, member, operator)
-    # Before the checkpoint: an attempt that finds that one goes on from it and reads nothing else.
+    # Before the checkpoint: an attempt that finds the checkpoint goes on from it and never writes
+    # the birth again.
     member.trial.birth.write(birth)
     trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
     return int(trainer.step[row])
@@ -167,12 +168,13 @@ def go_on(
 def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:
     """Return the steps of the checkpoints from which they go on, by row; None for a beginning."""
     starts = {row: start_step(member) for row, member in members.items()}
-    # Those who trained together are as old, but at other steps where their parents were.
+    # Members that trained together have made equally many steps, but their counters differ if their
+    # parents' did.
     ages = [
         [step - starts[row] for step in _found_steps(member)] for row, member in members.items()
     ]
     if any(member.island is not None for member in members.values()):
-        # They have become what they are by each other: they go on together or begin anew.
+        # They may have become copies of each other: all go on from a common step, or begin anew.
         ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)
     chosen = zip(members, steps_to_resume(ages, in_step=in_step), strict=True)
     return {row: None if age is None else starts[row] + age for row, age in chosen}

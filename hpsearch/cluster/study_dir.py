@@ -236,7 +236,7 @@ class AttemptDir(Folder):
     start = Record(records.Start, "start.json")  # the step from which it goes on
     _result = Record(records.AttemptResult, "result.json")  # how it ended
     heartbeat = Record(records.Heartbeat, "heartbeat.json")
-    """of a job of an older version, until none runs that knew no `JobDir.heartbeat`"""
+    """written only by jobs of versions without `JobDir.heartbeat`; can go when none of them runs"""
 
     def has_begun(self) -> bool:
         try:
@@ -253,7 +253,7 @@ class AttemptDir(Folder):
         return None if result is None else _legible(result)
 
     def flush(self) -> None:
-        """Make this survive a loss of power, in place of a job that died; or raise DiskError."""
+        """Flush the folder to disk, as its job may have died before; DiskError if that fails."""
         try:
             for folder in (self.root, self.root.parent):
                 flush(folder)

@@ -46,7 +46,7 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     trainer = None
     while True:
-        # Also when the flag is set: each of the first attempts says how it ended.
+        # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refills = queue if plan.refills else None
             trainer = Population(members, flag, place, heartbeats, queue=refills).run(trainer)

@@ -44,9 +44,9 @@ ASK_AGAIN_SECONDS = 0.5
 def find_study(
     name_or_file: str, runs: Path, *, trials: int | None = None
 ) -> tuple[Study, StudyDir]:
-    """Return the study of a file as it is now, or a started one as it was; and its folder.
+    """Return a study and its folder: of a file, as it is now; of a name, as it was last driven.
 
-    With ``trials`` in place of the file's total, it is as its file is now, however it is named.
+    With ``trials`` the file is always read, also for a name, and its total is replaced.
     Raises UsageError if more trials than that have begun, unless it is the file's own number.
     """
     path = Path(name_or_file)
@@ -60,7 +60,7 @@ def find_study(
     folder = StudyDir((runs / study.spec.name).absolute())
     if trials is None:
         _say_total(study)
-    # The file's own total withdraws one that was given earlier.
+    # A total equal to the file's cancels one that was given earlier, so it is not checked.
     elif folder.spec.exists() and trials != study.trials_in_file:
         begun = open_view(study.spec.name, runs).state.num_asked
         if trials < begun:
@@ -143,8 +143,8 @@ class Drive:
         """Take what to drive; ``watch`` is called after every round.
 
         A driver without a terminal, ``is_detached``, waits for a database or scheduler that does
-        not answer yet, leaves a study alone that a user has paused, stopped or cancelled, and jobs
-        when the flag ends it.
+        not answer yet; does not go on with a study that a user has paused, stopped or cancelled;
+        and leaves jobs running when the flag ends it.
         """
         self._study = study
         self._runs = runs

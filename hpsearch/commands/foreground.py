@@ -23,7 +23,8 @@ from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import Terminal, say
 
 LEASE_PATIENCE = 3600.0
-"""seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
+"""seconds for which a submitted driver waits for the lease: a driver that lost its network may
+still hold it"""
 LEASE_GLANCE_SECONDS = 10.0
 
 

@@ -74,7 +74,8 @@ def drive(study: str, runs: Path) -> int:
         if flag.is_set:
             return INTERRUPTED
     if view.state.status == FAILED:
-        # Final, even where a full disk was the cause, for which a driver is started again else.
+        # A failed study ends with this exit code even if a full disk was the cause: with that of
+        # DiskError, the supervisor would start the driver again.
         say(f"{broken(view)}")
         return StudyFailedError.exit_code
     try:

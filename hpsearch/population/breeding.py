@@ -123,9 +123,9 @@ def breed_untrained(
 ) -> dict[int, Next]:
     """Return the children that come after the last interval, by place; all others stay.
 
-    They play without training. Of what lies between networks that end beside each other, much is
-    stronger than any of them (Wortsman et al., Model soups, arXiv 2203.05482). Arguments as in
-    `breed`; ``closing`` names the operators and how many members are replaced.
+    They play without training. Averages of networks that ended near each other are often stronger
+    than each of them (Wortsman et al., Model soups, arXiv 2203.05482). Arguments as in `breed`;
+    ``closing`` names the operators and how many members are replaced.
     """
     selecting, mating = rng.spawn(2)
     mates = Mating(closing.operators, rules.floor, members, scores, records, mating)
@@ -136,7 +136,7 @@ def breed_untrained(
         for place, replacement in enumerate(replacements)
         if replacement.is_child
     }
-    # A member without a mate would be copied.
+    # A child whose operator became Clone is left out: it would be a mere copy.
     return {k: child for k, child in children.items() if not isinstance(child.operator, Clone)}
 
 
@@ -160,7 +160,7 @@ def _replacements(
 
 @dataclass(frozen=True)
 class Mating:
-    """Finds parents and operators; children have their first parent's hyperparameters yet."""
+    """Finds parents and operators; only growth changes the first parent's hyperparameters here."""
 
     operators: Sequence[OperatorOptions]
     """by which children are made here; at least one"""
@@ -212,7 +212,7 @@ class Mating:
     def _pair(self, source: int, mates: Sequence[int]) -> Next:
         """Return the child of a host and an agent: one of ``source``, the other of a mate.
 
-        Mates are drawn by what their one player adds, whatever their other one is like.
+        A mate is drawn by the strength of the one player that is taken from it.
         """
         hosts, agents = self.scores.roles.T
         with_its_host = source, better_of_two(agents, mates, self.rng)

@@ -242,7 +242,7 @@ def _candidates(model: Posterior, now: float, rng: np.random.Generator) -> Float
 
 
 def _under_way(model: Posterior, point: Floats, now: float) -> Posterior:
-    """Return the model as if the point had done as expected, so that only less is unsure.
+    """Return the model as if the point had done as expected: errors shrink, means stay.
 
     Source: Desautels, Krause and Burdick, GP-BUCB (JMLR 15, 2014).
     """
@@ -290,7 +290,7 @@ def explored(
         for params in parents
     ]
     children: list[dict[str, Any]] = [{} for _ in parents]
-    # Together where what must not change is the same: it decides which parameters there are.
+    # Parents with the same fixed values go together, since these decide which parameters exist.
     for first, same in enumerate(kept):
         if same in kept[:first]:
             continue
@@ -321,9 +321,10 @@ def _changed(
 def _modelled(
     children: list[dict[str, Any]], exploring: Exploring, how: Model, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Return children whose numbers the model proposes, as far as all of them and the history have.
+    """Return children with values that the model proposes for some numeric parameters.
 
-    The history's values must lie in their ranges; choices and other numbers stay.
+    It proposes one if all children and all past generations, failed ones aside, have it; the past
+    values must lie in their ranges. Choices and other numbers stay.
     """
     known = [past for past in exploring.history if np.isfinite(past.change)]
     all_values = [*children, *(past.values for past in known)]

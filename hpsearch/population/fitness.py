@@ -1,8 +1,8 @@
 """How strong the members of a population are in a match of all against all.
 
 A member's strength is the mean logarithm of its host's rho over its opponents, less the same of its
-agent, where it has both: so it counts alike to shorten games and to lengthen them by one ratio. Its
-own partner, with which it learned, is no opponent.
+agent, where it has both: so halving the length of games counts as much as doubling it. Its own
+partner, with which it learned, is no opponent.
 
 Axes: K members, M objectives, R samples, P hosts, Q agents, G games of each pair; 2 roles, the host
 and the agent.

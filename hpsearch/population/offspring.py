@@ -181,7 +181,7 @@ def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, se
         split=f"birth {seed}",
         device=torch.device(players["first"].net.weights.device),
     )
-    # The same starts are drawn for both roles: they were met from the same ones.
+    # Both roles resample with one seed, since they played from the same starts.
     rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
     log_rho = np.log(resampled_rho(played.moves, NUM_SAMPLES, rng))
     strengths: Floats = log_rho.mean(axis=2) if is_host else -log_rho.mean(axis=1)

@@ -70,7 +70,7 @@ def by_tournament(
 ) -> list[Replacement]:
     """Return for each elite itself, for all others a child of a tournament's winner on the island.
 
-    Of the member itself, where the winner is not surely better.
+    If the winner is not surely better, a child of the member itself.
     """
     scores = _mean(named)
     elites = set(best_first(scores)[: options.elites].tolist())

@@ -54,7 +54,8 @@ def groups(
 
 
 ASKED_AT_ONCE = 50
-"""trials that one transaction records; so many a driver that dies may leave to be taken up"""
+"""trials recorded in one transaction; at most so many are left unrecorded by a driver that dies,
+and the next one takes them up (`Trials.ask`)"""
 
 
 class Driver(DriverPart):
@@ -168,7 +169,7 @@ class Driver(DriverPart):
     # Decide and act.
 
     def _breed(self) -> None:
-        """Judge the match that was played, call the next one, have it played first of all."""
+        """Judge the match that was played, call the next one; it comes before new trials."""
         if self._breeder is None or self.state.status != RUNNING:
             return
         self._breeder.plan()
@@ -184,8 +185,8 @@ class Driver(DriverPart):
     def _ask(self) -> None:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
-        What an interruption threw out of a job fills a job, however little of it is left: in an
-        uninterrupted study, nothing is asked before that job ends.
+        Waiting trials that an interruption put back count as one full job for each job that they
+        were in, even if only a few are left: without the interruption, that job would still run.
         """
         if self.state.status != RUNNING:
             return

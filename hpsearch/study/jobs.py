@@ -96,7 +96,8 @@ class Jobs(DriverPart):
     def cancel(self, names: Sequence[str] | None = None) -> None:
         """End jobs at once, all of them if none are named; may be repeated.
 
-        Whatever else ends with them was interrupted, as far as its trials are concerned.
+        Jobs that can only end together with them end too. For the trials of all of these jobs it
+        counts as an interruption.
         """
         submitted = self._submitted()
         ending = {shared_part(i) for job, i in submitted if names is None or job.name in names}
@@ -114,7 +115,8 @@ class Jobs(DriverPart):
 
     def cancel_strays(self) -> None:
         """End jobs in the queue that were not announced, or that were given up."""
-        self._recorder.renew_lease()  # one that was replaced would take its successor's for strays
+        # Else a driver that was replaced would take its successor's jobs for strays.
+        self._recorder.renew_lease()
         with suppress(SchedulerSilentError):
             self._executor.cancel_strays()
 
@@ -161,7 +163,8 @@ class Jobs(DriverPart):
             for job, plan in plans.items()
         ]
         self._recorder.record_all(events)
-        # Trials that no other joins train in step, and go on so after a kill.
+        # Where no trial joins a job later, all its trials make each step together; after a kill
+        # they go on from a step that all have saved.
         refills = self._study.refills and seconds > 0
         pause = seconds_between(self._study.spec.executor.jobs)
         for job, plan in plans.items():
@@ -285,7 +288,8 @@ class Pilots(DriverPart):
         for job in self.state.live_jobs():
             last = len(job.groups) - 1
             files = self._folder.job(job.name)
-            # What was announced before has been written: one died at the newest.
+            # Only the newest group can be unwritten: the driver wrote all earlier ones before it
+            # died.
             if last and _lacks(files, last):
                 if job.groups[-1]:
                     self._write(job, [Assignment(*group) for group in job.groups[-1]])
@@ -327,7 +331,7 @@ class Pilots(DriverPart):
         if self._looks_ahead:
             trials = (self.state.trials[number] for number in job.running)
             staying = sum(not self._trials.is_at_last_rung(trial) for trial in trials)
-        # Twice as many at most: short trials are at their last rung from the beginning.
+        # At most twice as many trials as slots: a short one is at its last rung from the beginning.
         return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
 
     def _fits(self, job: Job, group: Sequence[Trial]) -> bool:

@@ -13,13 +13,14 @@ from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
 SILENCE_SECONDS = 600.0
-"""for which a training attempt may give no sign of life; its job gives one a minute at least"""
+"""a training attempt counts as silent after so many seconds without a sign of life; its job gives
+one a minute at least"""
 BUSY_SECONDS = 3600.0
-"""the same of one that starts, measures or saves, which it does without a sign between"""
+"""the same limit for an attempt that starts, measures or saves: it gives no sign meanwhile"""
 LISTENING_SHARE = 0.2
-"""of this time, for which the driver itself must have heard nothing; two minutes at least"""
+"""share of the limit in which this driver itself must have heard nothing: at least two minutes"""
 ROUND_SECONDS = 60.0
-"""that a round counts at most towards it, however far the clock went on since the one before"""
+"""one round counts for at most so many seconds of listening, even if the clock jumped"""
 
 
 @dataclass(frozen=True, order=True)
@@ -132,7 +133,8 @@ class Observer:
         reports = [report for trial in training for report in self._new_reports(trial)]
         numbers = {trial.number for trial, _ in attempts}
         self._known_curves = {n: stamp for n, stamp in self._known_curves.items() if n in numbers}
-        # Whose result cannot be read now is asked again: with its job gone, it never would be.
+        # If a result cannot be read now, its job does not count as gone yet; otherwise the result
+        # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
         return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
 

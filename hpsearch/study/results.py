@@ -18,7 +18,7 @@ from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 LOG_LINES, LOG_WIDTH = 5, 300
-AT_ONCE = 100  # events of one transaction, or one more
+AT_ONCE = 100  # events of one transaction; an attempt adds up to two, so it may be one more
 
 
 class Results(DriverPart):
@@ -42,8 +42,8 @@ class Results(DriverPart):
             self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
             rungs = self._trials.num_rungs(trial)
-            # One by one: what a pruner says depends on all values before, and after a death it must
-            # not have seen more of them than have been recorded.
+            # One by one: the pruner's verdict depends on all values before, and after a crash it
+            # must have seen no more than was recorded.
             self._recorder.record_all([self._reported(report, prune=prune, rungs=rungs)])
         for trial in self.state.unfinished():
             if trial.prune:
@@ -167,7 +167,9 @@ class Results(DriverPart):
             birth, exchanges = files.birth.read(), files.read_exchanges()
             last = self._folder.checkpoint(final_checkpoint(trial.number, origin.steps))
             sha256 = manifest_sha256(last)
-        except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again
+        except CorruptError:
+            # Damaged for good, so go on without it. A DiskError ends the tick, and a later tick
+            # reads again.
             return {"birth": None, "node": None}
         seed = int(self._study.config_of(trial)["seed"])
         descent = TrialAncestry(trial, self.state.trials, seed, birth, exchanges)

@@ -126,9 +126,9 @@ class Study:
     def refills(self) -> bool:
         """Return whether a pilot is given more while some of its trials still train.
 
-        Not where there are islands, whose members train from match to match together. Nor where it
-        is the only job of this machine: what is asked when depends on the study's history alone
-        there, so that the same seed gives the same trials, whatever was killed.
+        False with islands, whose members train together from match to match. False also for the
+        only job of a study on this machine: what is asked for then depends on the history alone, so
+        that the same seed gives the same trials after any kill.
         """
         executor, population = self.spec.executor, self.spec.population
         is_only_job = isinstance(executor, LocalOptions) and executor.jobs == 1
@@ -142,7 +142,7 @@ class Study:
         return self.trainer_config(self._seed(number) | self.space.decode(params))
 
     def config_of(self, trial: "Trial") -> Config:
-        """Return the trainer configuration of a trial; the interval of a member ends by itself."""
+        """Return the trainer configuration of a trial; a member trains to its interval's end."""
         origin = trial.origin
         settings = self._seed(trial.number) | self.space.decode(trial.last_params)
         if origin is not None:

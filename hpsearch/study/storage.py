@@ -232,7 +232,7 @@ class MirroredStorage(BaseStorage):
                     raise
                 return True
             self._reread(trial_id)
-            # What was waiting a moment ago has begun: by this very change, as above.
+            # The trial was waiting a moment ago and runs now: this change had arrived, as above.
             return changed or (known.state, state) == (TrialState.WAITING, TrialState.RUNNING)
 
     def hide_system_attrs(self, trial_id: int, keys: Collection[str]) -> None:
@@ -349,7 +349,8 @@ class MirroredStorage(BaseStorage):
         self._trials[study_id] = trials
         for index, trial in enumerate(trials):
             self._places[trial._trial_id] = (study_id, index)
-        # A collection would look through a million objects that are here to stay, amid an ask.
+        # Without this, a garbage collection during an ask would scan a million objects that are
+        # never freed.
         gc.freeze()
 
 

@@ -59,7 +59,7 @@ class Trials:
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
         self._configs: dict[int, tuple[TrainerConfig, str]] = {}
-        """and its shape, of the trials that have not been told"""
+        """by trial: its configuration and the name of its shape, until it is told"""
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
@@ -97,13 +97,13 @@ class Trials:
         return asked
 
     def recount(self) -> None:
-        """Look for trials that were created and not recorded before the next one is asked for."""
+        """Forget which trials were created and not recorded; the next `ask` looks again."""
         self._orphans = None
 
     def _next_orphan(self, planned: Collection[str]) -> optuna.trial.Trial | None:
         """Return a trial that was created and not recorded; one of a plan that is gone has failed.
 
-        Plans go where a closing comes instead.
+        A plan is gone when a closing was planned in its place.
         """
         while self._orphans:
             trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
@@ -154,8 +154,8 @@ class Trials:
                 self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
         if len(self.metrics) > 1 or last:  # Optuna prunes by one objective alone
             return False
-        # Noted by a driver that did not live to record the verdict: a pruner that found them would
-        # take this look for the one after it.
+        # Rungs noted by a driver that died before it recorded the verdict. With them the pruner
+        # would believe that it had already looked at this one.
         self._storage.hide_system_attrs(trial_id, self._rungs(trial)[trial.rungs :])
         return bool(self._optuna.pruner.prune(self._optuna, self._storage.get_trial(trial_id)))
 

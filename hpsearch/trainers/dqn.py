@@ -61,9 +61,10 @@ class QLearner(Learner):
         return er[:, None]
 
     def target_weights(self, step: Tensor) -> TargetWeights:
-        """Return the target network's weights, and by how much they follow before ``step`` (P,).
+        """Return the target network's weights, and the share of the way (P,) that they follow now.
 
-        By tau every ``target_interval`` steps.
+        It is tau where ``step`` (P,) is a multiple of ``target_interval`` and the member learns,
+        else 0.
         """
         is_due = self.learns() & (step % self.target_interval == 0)
         return TargetWeights(self.target_net.weights, self.tau * is_due)
@@ -170,7 +171,8 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         worst = torch.full(action.shape, torch.inf, device=action.device)
         for axis in range(self.config.dimension):
             is_reply = subset[..., axis]
-            # Where the axis is no reply, any move that is one keeps the kernel's promise.
+            # Where the axis is not in the subset, move by another one that is, as the kernel takes
+            # legal moves only; `where` below drops the result.
             reply = torch.where(is_reply, axis, subset.to(torch.uint8).argmax(dim=-1))
             next_points, capped = kernel.move(points, subset, reply, self.config.reposition)
             done = rules.is_over(next_points) & ~capped
@@ -227,7 +229,7 @@ def temporal_difference(
     """Return the loss (P,), the mean value (P,) and the errors (P, B) of actions taken.
 
     ``values`` (P, B, A) are of all actions; ``action``, ``target`` and ``weight``, what each counts
-    in the loss, are (P, B); from the error ``delta`` (P, 1) on the loss grows in a line.
+    in the loss, are (P, B); errors beyond ``delta`` (P, 1) count linearly.
     """
     value = values.gather(2, action[..., None]).squeeze(2)
     error = value - target

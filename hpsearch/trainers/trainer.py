@@ -35,7 +35,7 @@ C = TypeVar("C", bound=CommonConfig)
 
 
 class Trainer(ABC, Generic[C, L]):
-    """Trains P members of one shape at once; an algorithm says by what a role learns, and a step.
+    """Trains P members of one shape at once; a subclass defines a role's learner and a step.
 
     Attributes:
         configs: of each member; config: the first one, for the fields that all members share.

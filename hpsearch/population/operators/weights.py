@@ -53,9 +53,9 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
     """Return children whose weights differ from their parents' by normal noise.
 
     Its standard deviation is ``strength`` times the root mean square of the layer's own weights,
-    for the bias too, which may be 0; a norm's is that of its scale. So ``strength`` means the same
-    in wide and narrow layers, whose weights differ in size. Running statistics stay those of the
-    parent.
+    also for the bias, even if that is 0; for a norm it is that of its scale. So ``strength`` means
+    the same in wide and narrow layers, whose weights differ in size. Running statistics stay those
+    of the parent.
 
     Args:
         net: P parents.
@@ -93,8 +93,9 @@ def with_statistics_of(net: Network, features: Tensor) -> Network:
     measured = clone(net)
     if not measured.statistics.shape[1]:
         return measured
-    # Running statistics move by a share of the way to a batch's. From 0 they come to that share of
-    # the batch's, in every layer, because in training a norm does not look at them.
+    # A running statistic moves by BATCH_NORM_MOMENTUM of the way to the batch's. Starting from 0 it
+    # ends at that share of it, so dividing gives the batch's own. That holds in every layer,
+    # because in training a norm uses the batch's alone.
     measured.statistics.zero_()
     for tower in range(len(net.towers)):
         measured(features, tower=tower, training=True)

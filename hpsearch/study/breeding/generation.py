@@ -174,7 +174,8 @@ class Judge:
         children = []
         for place, coming in born.items():
             child = self._next(played, played.roster.members[place].member, coming)
-            # Not the key of an interval: that may be planned, and come if the budget is raised.
+            # Not the key of the member's next interval: that one may be planned too, and is asked
+            # for if the budget is raised.
             key = f"{child.key}, closing"
             children.append(replace(child, key=key, steps=child.first_step))
         return children

@@ -117,8 +117,8 @@ class TrialAncestry:
 def dead_ends(state: StudyState) -> Iterator[int]:
     """Yield the finished trials of a population from which no trial comes, or will.
 
-    Parents are kept, for their children may begin again; so are champions, and members
-    that may be a parent or play yet.
+    Parents are kept, for their children may begin again; so are champions, and members that may
+    still become a parent or play.
     """
     population = state.population
     if not population.has_begun:

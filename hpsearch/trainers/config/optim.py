@@ -40,7 +40,7 @@ class InverseSchedule:
     initial: PositiveNumber
     """value at step 0"""
     rate: PositiveNumber
-    """steps times value: larger decays later"""
+    """steps times value; the larger, the later the value decays"""
 
 
 @dataclass(frozen=True)

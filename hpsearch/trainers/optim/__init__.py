@@ -1,7 +1,7 @@
 """Optimizers over a bank of weights: every member with its own numbers, one pass for all.
 
-Axes: P members, W weights of one member. Members that are not active keep their weights and
-averages.
+Axes: P members, W weights of one member. Learning rates come with each `Update`. Members that are
+not active keep their weights and averages.
 """
 
 from collections.abc import Sequence

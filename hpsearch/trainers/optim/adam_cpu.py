@@ -24,7 +24,7 @@ def adam(
     hyperparameters: Hyperparameters,
     target: TargetWeights | None,
 ) -> None:
-    # Without a target network any bank does, as none of its rows moves.
+    # Without a target network the weights stand in for it; tau 0 leaves them as they are.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
     _update(
         weights.numpy(),
@@ -61,7 +61,7 @@ def _update(
     target: Floats,
     tau: Floats,
 ) -> None:
-    """Update all members; (P, W), (P, 1) or (P,) as the tensors that these are."""
+    """Update all members; shapes as in `Update`, `Averages`, `Hyperparameters`, `TargetWeights`."""
     num_members, num_weights = weights.shape
     num_chunks = (num_weights + CHUNK - 1) // CHUNK
     for task in numba.prange(num_members * num_chunks):
