@@ -16,7 +16,7 @@ from hpsearch.cluster.resuming import start_step
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
-from hpsearch.population.explore import explore
+from hpsearch.population.explore import perturbed_values
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Perturb, scripted_players
 from hpsearch.population.selection import by_truncation
@@ -92,7 +92,9 @@ class LocalMatches:
         games = np.stack([self._play(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
         one_shape = [""] * num  # one job trains one shape
-        replacements = by_truncation(scores.named, scores.fresh, island.selection, one_shape, rng)
+        replacements = by_truncation(
+            scores.naming, scores.confirming, island.selection, one_shape, rng
+        )
         return [
             (rows[place], rows[replacement.source])
             for place, replacement in enumerate(replacements)
@@ -142,7 +144,9 @@ class LocalMatches:
             before = {path: value_at(plain, path) for path in island.parameters}
             params = dict(before)
             if isinstance(island.explore, Perturb):
-                params = explore(before, island.parameters, lambda *_: True, island.explore, rng)
+                params = perturbed_values(
+                    before, island.parameters, lambda *_: True, island.explore, rng
+                )
             config = apply(to_plain(member.config), params)
             take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
             exploit = Exploit(

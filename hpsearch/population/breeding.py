@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from hpsearch.population.explore import Exploring, explored
+from hpsearch.population.explore import Exploring, children_params
 from hpsearch.population.fitness import Scores
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.operators.options import (
@@ -64,7 +64,7 @@ class JudgedMember:
 
 
 @dataclass(frozen=True)
-class Next:
+class Successor:
     """What comes next in a member's place."""
 
     parents: tuple[int, ...]
@@ -79,9 +79,9 @@ class Next:
 class BreedingPlan:
     """What comes next in a population."""
 
-    places: Mapping[int, Next]
+    places: Mapping[int, Successor]
     """by member whose interval has ended"""
-    vacancies: Sequence[Next]
+    vacancies: Sequence[Successor]
     """in the places of members that were lost before they could play"""
 
 
@@ -101,14 +101,14 @@ def breed(
     """
     # Separate streams: another operator or mate changes nothing of who is replaced and what
     # children explore.
-    selecting, mating, perturbing = rng.spawn(3)
-    mates = Mating(rules.operators, rules.floor, members, scores, records, mating)
-    replacements = _replacements(rules, scores, mates.islands, selecting)
+    selecting_rng, mating_rng, perturbing_rng = rng.spawn(3)
+    mating = Mating(rules.operators, rules.floor, members, scores, records, mating_rng)
+    replacements = _replacements(rules, scores, mating.islands, selecting_rng)
     ended = [place for place, member in enumerate(members) if member.has_ended]
-    planned = [mates.next(place, replacements[place]) for place in ended]
-    planned += [mates.newcomer() for _ in range(num_vacant)]
+    planned = [mating.successor(place, replacements[place]) for place in ended]
+    planned += [mating.newcomer() for _ in range(num_vacant)]
     parents = [child.params for child in planned if child.is_child]
-    params = iter(explored(rules.explore, parents, exploring, perturbing))
+    params = iter(children_params(rules.explore, parents, exploring, perturbing_rng))
     planned = [replace(n, params=next(params)) if n.is_child else n for n in planned]
     return BreedingPlan(dict(zip(ended, planned, strict=False)), planned[len(ended) :])
 
@@ -120,19 +120,21 @@ def breed_untrained(
     scores: Scores,
     records: Mapping[str, OperatorRecord],
     rng: np.random.Generator,
-) -> dict[int, Next]:
+) -> dict[int, Successor]:
     """Return the children that come after the last interval, by place; all others stay.
 
     They play without training. Averages of networks that ended near each other are often stronger
     than each of them (Wortsman et al., Model soups, arXiv 2203.05482). Arguments as in `breed`;
     ``closing`` names the operators and how many members are replaced.
     """
-    selecting, mating = rng.spawn(2)
-    mates = Mating(closing.operators, rules.floor, members, scores, records, mating)
+    selecting_rng, mating_rng = rng.spawn(2)
+    mating = Mating(closing.operators, rules.floor, members, scores, records, mating_rng)
     worst = Truncation(share=closing.share, confidence=ANY_DIFFERENCE)
-    replacements = by_truncation(scores.named, scores.fresh, worst, mates.islands, selecting)
+    replacements = by_truncation(
+        scores.naming, scores.confirming, worst, mating.islands, selecting_rng
+    )
     children = {
-        place: mates.next(place, replacement)
+        place: mating.successor(place, replacement)
         for place, replacement in enumerate(replacements)
         if replacement.is_child
     }
@@ -143,17 +145,17 @@ def breed_untrained(
 def _replacements(
     rules: PopulationOptions, scores: Scores, islands: Sequence[str], rng: np.random.Generator
 ) -> list[Replacement]:
-    selection, named, fresh = rules.selection, scores.named, scores.fresh
+    selection, naming, confirming = rules.selection, scores.naming, scores.confirming
     match selection:
         case Truncation():
-            return by_truncation(named, fresh, selection, islands, rng)
+            return by_truncation(naming, confirming, selection, islands, rng)
         case Tournament():
-            return by_tournament(named, fresh, selection, islands, rng)
+            return by_tournament(naming, confirming, selection, islands, rng)
         case Pareto():
-            objectives = scores.named_objectives, scores.fresh_objectives
+            objectives = scores.naming_objectives, scores.confirming_objectives
             return by_pareto(*objectives, selection, islands, rng)
         case NoSelection():
-            return unchanged(named.shape[1])
+            return unchanged(naming.shape[1])
         case _:
             assert_never(selection)
 
@@ -176,40 +178,40 @@ class Mating:
         """The islands of selection, K names: the shapes, or one where distillation joins them."""
         return ["" if self._distillation() else member.shape for member in self.members]
 
-    def next(self, place: int, replacement: Replacement) -> Next:
+    def successor(self, place: int, replacement: Replacement) -> Successor:
         """Return what comes next in a member's place."""
         source = replacement.source
         if not replacement.is_child:
-            return Next((source,), Clone(), dict(self.members[source].params), is_child=False)
+            return Successor((source,), Clone(), dict(self.members[source].params), is_child=False)
         if self.members[source].shape != self.members[place].shape:
             distillation = self._distillation()
             assert distillation is not None, "selection keeps to islands that nothing joins"
             params = dict(self.members[place].params)  # an island keeps its shape
-            return Next((place, source), distillation, params)
+            return Successor((place, source), distillation, params)
         return self._child(source)
 
-    def newcomer(self) -> Next:
+    def newcomer(self) -> Successor:
         """Return what comes in an empty place: a child of a good member."""
         return self._child(better_of_two(self.scores.strength, range(len(self.members)), self.rng))
 
-    def _child(self, source: int) -> Next:
+    def _child(self, source: int) -> Successor:
         """Return a child that ``source`` has a part in, as its first parent unless pairs swap."""
         operator, parent = self._operator(), self.members[source]
         params = dict(parent.params)
         if isinstance(operator, Grow) and parent.growths:
             change = parent.growths[int(self.rng.integers(len(parent.growths)))]
-            return Next((source,), operator, params | dict(change))
+            return Successor((source,), operator, params | dict(change))
         mates = self._mates(source, operator)
         if isinstance(operator, HostAndAgent) and parent.is_pair and mates:
             return self._pair(source, mates)
         if isinstance(operator, MixingWeights | DistillationCrossover) and mates:
             other = better_of_two(self.scores.strength, mates, self.rng)
-            return Next((source, other), operator, params)
+            return Successor((source, other), operator, params)
         if isinstance(operator, Grow | TwoParents):
             operator = Clone()  # the parent cannot grow, or has no mate
-        return Next((source,), operator, params)
+        return Successor((source,), operator, params)
 
-    def _pair(self, source: int, mates: Sequence[int]) -> Next:
+    def _pair(self, source: int, mates: Sequence[int]) -> Successor:
         """Return the child of a host and an agent: one of ``source``, the other of a mate.
 
         A mate is drawn by the strength of the one player that is taken from it.
@@ -218,7 +220,7 @@ class Mating:
         with_its_host = source, better_of_two(agents, mates, self.rng)
         with_its_agent = better_of_two(hosts, mates, self.rng), source
         pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
-        return Next(pair, HostAndAgent(), dict(self.members[pair[0]].params))
+        return Successor(pair, HostAndAgent(), dict(self.members[pair[0]].params))
 
     def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
         """Return who may be the second parent: kin of the first, if any, where weights mix.

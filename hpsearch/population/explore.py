@@ -26,13 +26,13 @@ from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParamet
 from hpsearch.population.options import Keep, Model, Perturb, Schedule
 from hpsearch.population.statistics import Floats
 
-Number = FloatParameter | IntParameter
+NumberParameter = FloatParameter | IntParameter
 
 IsActive = Callable[[str, Mapping[str, Any]], bool]
 """whether a parameter exists under these values of those before it"""
 
 
-def share_of(parameter: Number, value: float) -> float:
+def share_of(parameter: NumberParameter, value: float) -> float:
     """Return the share of the range that lies below a value: the inverse of ``parameter.quantile``.
 
     A value of a grid owns an interval, and is at its middle. ValueError outside the range.
@@ -54,12 +54,12 @@ def share_of(parameter: Number, value: float) -> float:
     return (_nearest_index(parameter, value, count) + 0.5) / count
 
 
-def value_at(parameter: Number, share: float) -> float:
+def value_at(parameter: NumberParameter, share: float) -> float:
     """Return the value at a share of the range, which may be 1 or a little outside."""
     return parameter.quantile(min(max(share, 0.0), math.nextafter(1.0, 0.0)))
 
 
-def _nearest_index(parameter: Number, value: float, count: int) -> int:
+def _nearest_index(parameter: NumberParameter, value: float, count: int) -> int:
     """Return the index of the nearest of the ``count`` values of a grid."""
     if count == 1:
         return 0
@@ -67,7 +67,7 @@ def _nearest_index(parameter: Number, value: float, count: int) -> int:
     return min(max(index, 0), count - 1)
 
 
-def perturbed(parameter: Number, value: float, how: Perturb, *, up: bool) -> float:
+def one_step(parameter: NumberParameter, value: float, how: Perturb, *, up: bool) -> float:
     """Return a number one step up or down, at the nearest bound where that leads outside.
 
     On a grid (whole numbers are one) the step ends at the nearest value, and is at least one value
@@ -88,17 +88,17 @@ def perturbed(parameter: Number, value: float, how: Perturb, *, up: bool) -> flo
     return parameter.value(after)
 
 
-def changed(parameter: Parameter, value: Any, how: Perturb, rng: np.random.Generator) -> Any:
+def child_value(parameter: Parameter, value: Any, how: Perturb, rng: np.random.Generator) -> Any:
     """Return a value of a child; it always takes two numbers, so as to leave others' alone."""
     chance, draw = rng.random(2)
     if isinstance(parameter, CategoricalParameter):
         return parameter.quantile(draw) if chance < how.switch else value
     if chance < how.resample:
         return parameter.quantile(draw)
-    return perturbed(parameter, value, how, up=draw < 0.5)
+    return one_step(parameter, value, how, up=draw < 0.5)
 
 
-def explore(
+def perturbed_values(
     values: Mapping[str, Any],
     parameters: Mapping[str, Parameter],
     is_active: IsActive,
@@ -115,7 +115,7 @@ def explore(
         if not is_active(name, child):
             continue
         if name in values:
-            child[name] = changed(parameter, values[name], how, rng)
+            child[name] = child_value(parameter, values[name], how, rng)
         else:
             child[name] = parameter.quantile(rng.random())
     return child
@@ -276,7 +276,7 @@ class Exploring:
     """the children's"""
 
 
-def explored(
+def children_params(
     how: Perturb | Model | Keep | Schedule,
     parents: Sequence[Mapping[str, Any]],
     exploring: Exploring,
@@ -295,13 +295,15 @@ def explored(
         if same in kept[:first]:
             continue
         places = [place for place, values in enumerate(kept) if values == same]
-        changed = _changed(how, [parents[place] for place in places], same, exploring, rng)
-        for place, values in zip(places, changed, strict=True):
+        new_values = _changeable_params(
+            how, [parents[place] for place in places], same, exploring, rng
+        )
+        for place, values in zip(places, new_values, strict=True):
             children[place] = same | values
     return children
 
 
-def _changed(
+def _changeable_params(
     how: Perturb | Model,
     parents: Sequence[Mapping[str, Any]],
     same: Mapping[str, Any],
@@ -314,7 +316,9 @@ def _changed(
         return exploring.is_active(name, {**same, **values})
 
     steps = how if isinstance(how, Perturb) else how.perturb
-    children = [explore(parent, exploring.parameters, is_active, steps, rng) for parent in parents]
+    children = [
+        perturbed_values(parent, exploring.parameters, is_active, steps, rng) for parent in parents
+    ]
     return children if isinstance(how, Perturb) else _modelled(children, exploring, how, rng)
 
 
@@ -328,7 +332,7 @@ def _modelled(
     """
     known = [past for past in exploring.history if np.isfinite(past.change)]
     all_values = [*children, *(past.values for past in known)]
-    numbers: dict[str, Number] = {
+    numbers: dict[str, NumberParameter] = {
         name: parameter
         for name, parameter in exploring.parameters.items()
         if not isinstance(parameter, CategoricalParameter)

@@ -33,7 +33,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Weights:
+class OpponentWeights:
     """How much each player of a match counts as an opponent; each side sums to 1."""
 
     hosts: Floats
@@ -42,32 +42,32 @@ class Weights:
     """(Q,)"""
 
 
-def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> Weights:
+def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> OpponentWeights:
     """Return how much opponents count by rho (P, Q): alike, or as the equilibrium plays them.
 
     Where no equilibrium can be told, because players are too close, they count alike.
     """
-    alike = Weights(*(np.full(num, 1 / num) for num in rho.shape))
+    alike = OpponentWeights(*(np.full(num, 1 / num) for num in rho.shape))
     if weighing == "uniform":
         return alike
     try:
         equilibrium = max_entropy_equilibrium(np.log(rho))
     except RuntimeError:
         return alike
-    return Weights(equilibrium.hosts, equilibrium.agents)
+    return OpponentWeights(equilibrium.hosts, equilibrium.agents)
 
 
-def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
+def strengths(rho: Floats, members: Sequence[Places], weights: OpponentWeights) -> Floats:
     """Return how strong each member's host and agent are, float64 (R, K, 2); 0 for none.
 
     In logarithms of rho (R, P, Q); ValueError if a member has no opponent.
     """
     logs = np.log(rho)
-    strengths = np.zeros((len(rho), len(members), 2))
+    result = np.zeros((len(rho), len(members), 2))
     for k, member in enumerate(members):
         for role, results, counts in _results(logs, member, weights):
-            strengths[:, k, role] = results @ counts
-    return strengths
+            result[:, k, role] = results @ counts
+    return result
 
 
 def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
@@ -75,7 +75,7 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
 
     In logarithms of rho, both roles added; opponents count alike.
     """
-    uniform = Weights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
+    uniform = OpponentWeights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
     logs = np.log(rho)
     columns = [
         sum(
@@ -123,19 +123,19 @@ def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
     Log rho, of (P, Q), against each opponent from the row and the column of ``panel`` on.
     """
     logs = np.log(rho)
-    behaviours = []
+    rows = []
     for player in players:
         parts = []
         if player.host is not None:
             parts.append(logs[player.host, panel.agent :])
         if player.agent is not None:
             parts.append(logs[panel.host :, player.agent])
-        behaviours.append(np.concatenate(parts))
-    return np.stack(behaviours)
+        rows.append(np.concatenate(parts))
+    return np.stack(rows)
 
 
 def _results(
-    logs: Floats, member: Places, weights: Weights
+    logs: Floats, member: Places, weights: OpponentWeights
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """Yield each role, its results (R, opponents), high is good, and the opponents' weights."""
     if member.host is not None:
@@ -175,23 +175,23 @@ class MatchStanding:
 class Scores:
     """What a match says of the members, on the starts that name parents and on fresh ones."""
 
-    named: Floats
+    naming: Floats
     """(R, K) strengths"""
-    fresh: Floats
+    confirming: Floats
     """(R, K) strengths on other starts"""
-    named_objectives: Floats
+    naming_objectives: Floats
     """(R, K, M), high is good; M = 0 where strength alone counts"""
-    fresh_objectives: Floats
+    confirming_objectives: Floats
     """(R, K, M)"""
     roles: Floats
     """(K, 2), what host and agent add to the strength; 0 of a role that is not learned"""
-    weights: Weights
+    weights: OpponentWeights
     """of opponents, by the starts that name parents"""
 
     @property
     def strength(self) -> Floats:
         """Mean strength of each member over both sets of starts, (K,)."""
-        mean: Floats = (self.named.mean(axis=0) + self.fresh.mean(axis=0)) / 2
+        mean: Floats = (self.naming.mean(axis=0) + self.confirming.mean(axis=0)) / 2
         return mean
 
 

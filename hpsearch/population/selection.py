@@ -5,8 +5,8 @@ best of many were also lucky; without a surely better parent a member keeps its 
 of one island can take each other's places. High is good; a score that is not a number, of a member
 that failed, is the lowest there is. Axes: K members, R samples, M objectives.
 
-All rules take scores ``named`` on the starts that name parents and ``fresh`` on others, (R, K), and
-the name of each member's ``islands``.
+All rules take scores ``naming`` on the starts that name parents and ``confirming`` on others,
+(R, K), and the name of each member's ``islands``.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ def unchanged(num_members: int) -> list[Replacement]:
 
 
 def by_truncation(
-    named: Floats,
-    fresh: Floats,
+    naming: Floats,
+    confirming: Floats,
     options: Truncation,
     islands: Sequence[str],
     rng: np.random.Generator,
@@ -46,7 +46,7 @@ def by_truncation(
     Jaderberg et al., Population based training of neural networks (arXiv 1711.09846), section
     4.1.1, "truncation selection".
     """
-    order = best_first(_mean(named)).tolist()
+    order = best_first(_mean(naming)).tolist()
     num = _num_in_share(options.share, len(order))
     rank, best = {member: place for place, member in enumerate(order)}, set(order[:num])
 
@@ -56,14 +56,14 @@ def by_truncation(
         return [better for better in above if better in best] or above[:1]
 
     def is_better(source: int, member: int) -> bool:
-        return _is_surely_better(fresh, source, member, options.confidence)
+        return _is_surely_better(confirming, source, member, options.confidence)
 
     return _with_worst_replaced(order, num, candidates_for, is_better, rng)
 
 
 def by_tournament(
-    named: Floats,
-    fresh: Floats,
+    naming: Floats,
+    confirming: Floats,
     options: Tournament,
     islands: Sequence[str],
     rng: np.random.Generator,
@@ -72,13 +72,13 @@ def by_tournament(
 
     If the winner is not surely better, a child of the member itself.
     """
-    scores = _mean(named)
+    scores = _mean(naming)
     elites = set(best_first(scores)[: options.elites].tolist())
     replacements = unchanged(len(scores))
     for member, others in enumerate(_members_of_island(islands)):
         if member not in elites:
             winner = tournament(scores, others, options.size, rng)
-            is_sure = _is_surely_better(fresh, winner, member, options.confidence)
+            is_sure = _is_surely_better(confirming, winner, member, options.confidence)
             replacements[member] = Replacement(winner if is_sure else member, is_child=True)
     return replacements
 
@@ -90,8 +90,8 @@ def tournament(scores: npt.ArrayLike, members: Ints, size: int, rng: np.random.G
 
 
 def by_pareto(
-    named: Floats,
-    fresh: Floats,
+    naming: Floats,
+    confirming: Floats,
     options: Pareto,
     islands: Sequence[str],
     rng: np.random.Generator,
@@ -99,11 +99,11 @@ def by_pareto(
     """Return for each member itself, or a child of one of the best front of its island.
 
     Of objectives (R, K, M). Those are replaced that NSGA-II would drop first; the confidence is the
-    share of fresh samples in which the parent must lie in a better front.
+    share of confirming samples in which the parent must lie in a better front.
     """
-    objectives = named.mean(axis=0)
+    objectives = naming.mean(axis=0)
     order, front = nsga2_order(objectives).tolist(), front_of_each(objectives)
-    island_of, fronts = _members_of_island(islands), fronts_of_samples(fresh)
+    island_of, fronts = _members_of_island(islands), fronts_of_samples(confirming)
 
     def candidates_for(member: int) -> list[int]:
         others = island_of[member]
@@ -171,6 +171,6 @@ def _num_in_share(share: float, num: int) -> int:
     return max(least, int(share * num + 1e-9))  # 0.29 * 100 is 28.999...
 
 
-def _is_surely_better(fresh: Floats, source: int, member: int, confidence: float) -> bool:
-    chance = chance_better(fresh[:, source], fresh[:, member])
+def _is_surely_better(confirming: Floats, source: int, member: int, confidence: float) -> bool:
+    chance = chance_better(confirming[:, source], confirming[:, member])
     return chance > 0.5 and chance >= confidence

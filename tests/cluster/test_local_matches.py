@@ -100,7 +100,7 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
     rng = np.random.default_rng(derive_key(ISLAND.name, step, "places"))
     standing = MatchStanding([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
     scores = score(np.stack(games), standing, MATCHES, None, rng)
-    expected = by_truncation(scores.named, scores.fresh, ISLAND.selection, ["one"] * 4, rng)
+    expected = by_truncation(scores.naming, scores.confirming, ISLAND.selection, ["one"] * 4, rng)
     sources = {
         number: takeover.source
         for number, trial in enumerate(trials)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.population.breeding import JudgedMember, breed, breed_untrained
 from hpsearch.population.explore import Exploring, Generation
-from hpsearch.population.fitness import Scores, Weights
+from hpsearch.population.fitness import OpponentWeights, Scores
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.operators.options import (
     AlignedAverage,
@@ -71,7 +71,9 @@ def sure_scores(*strengths, agents=0.0):
     samples = np.tile(np.array(strengths, dtype=float), (20, 1))
     objectives = samples[:, :, None]
     roles = np.stack(np.broadcast_arrays(samples[0] - agents, agents), axis=1)
-    return Scores(samples, samples, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
+    return Scores(
+        samples, samples, objectives, objectives, roles, OpponentWeights(np.ones(1), np.ones(1))
+    )
 
 
 def exploring(history=(), **parameters):
@@ -367,7 +369,7 @@ def test_in_the_closing_children_of_the_better_half_take_the_places_of_the_other
 def test_in_the_closing_any_difference_counts_and_none_does_not():
     rules = options(closing=Closing((MUTATION,)), selection=Truncation(share=0.25, confidence=1.0))
     noise = rng(3).normal(size=(200, 4)) + np.array([0.5, -0.5, 0.5, -0.5])
-    unsure = replace(sure_scores(0, 0, 0, 0), named=noise, fresh=noise)
+    unsure = replace(sure_scores(0, 0, 0, 0), naming=noise, confirming=noise)
     assert set(close(rules, members(4), unsure)) == {1, 3}
     assert not close(rules, members(4), sure_scores(1, 1, 1, 1))
 
@@ -427,6 +429,8 @@ def test_without_distillation_an_island_is_judged_by_itself():
 def test_an_island_of_equals_keeps_its_members():
     noise = np.tile(np.array([9.0, 2.0, 2.0, 2.0]), (20, 1))
     objectives, roles = noise[:, :, None], np.stack([noise[0], np.zeros(4)], axis=1)
-    scores = Scores(noise, noise, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
+    scores = Scores(
+        noise, noise, objectives, objectives, roles, OpponentWeights(np.ones(1), np.ones(1))
+    )
     planned = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
     assert not any(place.is_child for place in planned.places.values())

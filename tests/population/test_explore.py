@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
-from hpsearch.population.explore import changed, explore, perturbed, share_of, value_at
+from hpsearch.population.explore import child_value, one_step, perturbed_values, share_of, value_at
 from hpsearch.population.options import Perturb
 from hpsearch.study.space import SearchSpace
 
@@ -30,13 +30,13 @@ def rng(seed=0):
 
 
 def test_steps_by_hand():
-    assert perturbed(RATE, 1e-3, HOW, up=True) == pytest.approx(1.25e-3)
-    assert perturbed(RATE, 1e-3, HOW, up=False) == pytest.approx(0.8e-3)
-    assert perturbed(GAMMA, 0.95, HOW, up=True) == pytest.approx(0.96)
-    assert perturbed(BATCH, 100, HOW, up=True) == 125
-    assert perturbed(EVEN, 8, HOW, up=True) == 14
+    assert one_step(RATE, 1e-3, HOW, up=True) == pytest.approx(1.25e-3)
+    assert one_step(RATE, 1e-3, HOW, up=False) == pytest.approx(0.8e-3)
+    assert one_step(GAMMA, 0.95, HOW, up=True) == pytest.approx(0.96)
+    assert one_step(BATCH, 100, HOW, up=True) == 125
+    assert one_step(EVEN, 8, HOW, up=True) == 14
     # One step of a grid at 0.1 is three in binary, and neither 0.30000000000000004.
-    assert perturbed(CLIP, 0.2, HOW, up=True) == 0.3
+    assert one_step(CLIP, 0.2, HOW, up=True) == 0.3
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
@@ -45,7 +45,7 @@ def test_nothing_leaves_its_range_or_grid_and_all_reach_its_end(kind, up):
     for seed in range(20):
         value = kind.quantile(rng(seed).random())
         for _ in range(1000):
-            after = perturbed(kind, value, HOW, up=up)
+            after = one_step(kind, value, HOW, up=up)
             assert kind.low <= after <= kind.high
             assert type(after) is type(kind.low)
             if kind.num_values() is not None:
@@ -62,13 +62,13 @@ def test_whole_numbers_always_move_by_one_at_least():
     for kind in (STEPS, EVEN, replace(STEPS, log=True), CLIP):
         for index in range(kind.num_values() - 1):
             low, high = kind.value(index), kind.value(index + 1)
-            assert perturbed(kind, low, tiny, up=True) == high
-            assert perturbed(kind, high, tiny, up=False) == low
+            assert one_step(kind, low, tiny, up=True) == high
+            assert one_step(kind, high, tiny, up=False) == low
 
 
 def test_values_from_outside_come_in_first():
-    assert perturbed(GAMMA, 0.5, HOW, up=True) == pytest.approx(0.91)
-    assert perturbed(STEPS, 99, HOW, up=True) == 10
+    assert one_step(GAMMA, 0.5, HOW, up=True) == pytest.approx(0.91)
+    assert one_step(STEPS, 99, HOW, up=True) == 10
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
@@ -86,7 +86,7 @@ def test_shares_are_the_inverse_of_quantiles(kind):
 def test_chances_of_resampling_and_switching():
     how = replace(HOW, resample=0.3, switch=0.6)
     generator = rng()
-    rates = [changed(RATE, 1e-3, how, generator) for _ in range(4000)]
+    rates = [child_value(RATE, 1e-3, how, generator) for _ in range(4000)]
     steps = [math.isclose(value, 1.25e-3) or math.isclose(value, 0.8e-3) for value in rates]
     assert np.mean(steps) == pytest.approx(0.7, abs=0.03)
     assert np.mean([math.isclose(value, 1.25e-3) for value in rates]) == pytest.approx(
@@ -94,7 +94,7 @@ def test_chances_of_resampling_and_switching():
     )
     anew = np.log10([value for value, step in zip(rates, steps, strict=True) if not step])
     assert np.quantile(anew, [0, 0.5, 1]) == pytest.approx([-5, -3.5, -2], abs=0.15)
-    counts = Counter(changed(ALGORITHM, "dqn", how, generator) for _ in range(6000))
+    counts = Counter(child_value(ALGORITHM, "dqn", how, generator) for _ in range(6000))
     assert counts["dqn"] / 6000 == pytest.approx(0.4 + 0.2, abs=0.03)
     assert counts["[1, 2]"] / 6000 == pytest.approx(0.2, abs=0.03)  # as Optuna stores it
 
@@ -112,7 +112,7 @@ def test_a_conditional_space_stays_consistent():
     values = {"algorithm": "dqn", "rate": 1e-3, "dqn.steps": 3}
     generator, seen = rng(), set()
     for _ in range(300):
-        values = explore(values, parameters, space.is_active, HOW, generator)
+        values = perturbed_values(values, parameters, space.is_active, HOW, generator)
         assert ("ppo.clip" in values) == (values["algorithm"] == "ppo")
         assert ("dqn.steps" in values) == (values["algorithm"] == "dqn")
         seen.add(values["algorithm"])
@@ -122,5 +122,7 @@ def test_a_conditional_space_stays_consistent():
 def test_the_same_generator_explores_alike():
     parameters = {"rate": RATE, "steps": STEPS, "algorithm": ALGORITHM}
     values = {"rate": 1e-4, "steps": 4, "algorithm": "ppo"}
-    once, again = (explore(values, parameters, lambda *_: True, HOW, rng(5)) for _ in range(2))
+    once, again = (
+        perturbed_values(values, parameters, lambda *_: True, HOW, rng(5)) for _ in range(2)
+    )
     assert once == again

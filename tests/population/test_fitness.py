@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpsearch.population.fitness import (
+    OpponentWeights,
     Places,
-    Weights,
     behaviours,
     opponent_weights,
     robustness,
@@ -31,7 +31,7 @@ def some_rho(seed, shape=(3, 4, 4)):
 
 
 def uniform(rho):
-    return Weights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
+    return OpponentWeights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
 
 
 def by_hand(rho, member, weights):
@@ -58,7 +58,7 @@ def by_hand(rho, member, weights):
 @pytest.mark.parametrize("seed", range(5))
 def test_strength_is_a_weighted_mean_over_all_but_the_partner(members, seed):
     rho, rng = some_rho(seed), np.random.default_rng(seed)
-    weights = Weights(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)))
+    weights = OpponentWeights(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)))
     scores = strengths(rho, members, weights)
     assert scores.shape == (3, len(members))
     for sample, row in zip(rho, scores, strict=True):
@@ -80,7 +80,7 @@ def test_the_strength_of_one_role_is_that_of_a_member_whose_other_one_does_nothi
 
 def test_a_partner_that_is_the_whole_equilibrium_leaves_all_others_alike():
     rho = some_rho(0, (1, 2, 3))
-    weights = Weights(np.array([1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
+    weights = OpponentWeights(np.array([1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
     (strength,) = strengths(rho, [Places(0, 0)], weights)[0]
     assert strength == pytest.approx(
         (log(rho[0, 0, 1]) + log(rho[0, 0, 2])) / 2 - log(rho[0, 1, 0])
@@ -89,7 +89,7 @@ def test_a_partner_that_is_the_whole_equilibrium_leaves_all_others_alike():
 
 def test_who_meets_its_partner_alone_is_refused():
     with pytest.raises(ValueError, match="opponent besides its own partner"):
-        strengths(some_rho(0, (1, 1, 1)), [Places(0, 0)], Weights(np.ones(1), np.ones(1)))
+        strengths(some_rho(0, (1, 1, 1)), [Places(0, 0)], OpponentWeights(np.ones(1), np.ones(1)))
 
 
 def test_what_partners_do_together_changes_nothing():

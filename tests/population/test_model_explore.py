@@ -9,8 +9,8 @@ from hpsearch.population.explore import (
     Generation,
     Kernel,
     Observations,
+    children_params,
     condition,
-    explored,
     fit,
     propose,
 )
@@ -124,7 +124,7 @@ def test_values_of_a_space_improve_where_the_model_can_see():
             history.append(Generation(values, generation, change))
         history.append(Generation(parents[0], generation, float("nan")))
         known = Exploring(parameters, lambda *_: True, history, generation + 1)
-        parents = explored(HOW, parents, known, generator)
+        parents = children_params(HOW, parents, known, generator)
     rates = np.log10([values["rate"] for values in parents])
     assert np.abs(rates + 3).mean() < 0.5
     assert all(type(values["steps"]) is int and 1 <= values["steps"] <= 9 for values in parents)
@@ -135,5 +135,5 @@ def test_without_history_it_explores_without_a_model():
     parameters = {"rate": FloatParameter("float", 1e-5, 1e-1, log=True)}
     how = Model("model", 1.0, Perturb(factor=1.25, range_share=0.1, resample=0.0, switch=0.0))
     known = Exploring(parameters, lambda *_: True, [], 0)
-    (child,) = explored(how, [{"rate": 1e-3}], known, rng())
+    (child,) = children_params(how, [{"rate": 1e-3}], known, rng())
     assert child["rate"] in (pytest.approx(1.25e-3), pytest.approx(0.8e-3))

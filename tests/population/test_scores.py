@@ -31,16 +31,16 @@ def constant(lengths, num_games=8):
 def test_without_noise_scores_are_the_logarithms_of_the_lengths():
     scores = score(constant([[10, 20], [5, 10]]), hosts(2), UNIFORM, None, rng())
     expected = [-(np.log(10) + np.log(20)) / 2, -(np.log(5) + np.log(10)) / 2]
-    assert scores.named == pytest.approx(np.tile(expected, (50, 1)))
-    assert scores.fresh == pytest.approx(scores.named)
+    assert scores.naming == pytest.approx(np.tile(expected, (50, 1)))
+    assert scores.confirming == pytest.approx(scores.naming)
     assert scores.strength == pytest.approx(expected)
-    assert scores.named_objectives.shape == scores.fresh_objectives.shape == (50, 2, 0)
+    assert scores.naming_objectives.shape == scores.confirming_objectives.shape == (50, 2, 0)
 
 
 def test_objectives_stand_in_the_order_of_their_names():
     moves = constant([[10, 20], [5, 10]])
     scores = score(moves, hosts(2, sizes=[7.0, 9.0]), UNIFORM, ALL_OBJECTIVES, rng())
-    first, second = scores.fresh_objectives[0]
+    first, second = scores.confirming_objectives[0]
     apart = np.sqrt(2) * np.log(2)
     assert first == pytest.approx([scores.strength[0], -np.log(20), -7, apart])
     assert second == pytest.approx([scores.strength[1], -np.log(10), -9, apart])
@@ -49,18 +49,18 @@ def test_objectives_stand_in_the_order_of_their_names():
 def test_past_champions_count_for_novelty():
     moves = constant([[10, 20], [5, 10], [10, 20]])
     scores = score(moves, hosts(2, archive=1), UNIFORM, ALL_OBJECTIVES, rng())
-    assert scores.named_objectives[0, :, 3] == pytest.approx([0.0, np.sqrt(2) * np.log(2)])
+    assert scores.naming_objectives[0, :, 3] == pytest.approx([0.0, np.sqrt(2) * np.log(2)])
 
 
 def test_a_member_alone_has_no_novelty():
     scores = score(constant([[10, 20]]), hosts(1), UNIFORM, ALL_OBJECTIVES, rng())
-    assert scores.named_objectives[0, 0, 3] == 0.0
+    assert scores.naming_objectives[0, 0, 3] == 0.0
 
 
 def test_opponents_are_weighed_by_the_starts_that_name_parents():
-    named = constant([[10, 40], [40, 10]])[0]
-    fresh = constant([[1, 99], [1, 99]])[0]
-    scores = score(np.stack([named, fresh]), hosts(2), Matches(num_samples=5), None, rng())
+    naming = constant([[10, 40], [40, 10]])[0]
+    confirming = constant([[1, 99], [1, 99]])[0]
+    scores = score(np.stack([naming, confirming]), hosts(2), Matches(num_samples=5), None, rng())
     assert scores.weights.agents == pytest.approx([0.5, 0.5])
     assert scores.strength[0] == pytest.approx(scores.strength[1])
 
@@ -68,8 +68,8 @@ def test_opponents_are_weighed_by_the_starts_that_name_parents():
 def test_the_two_sets_of_starts_are_drawn_apart():
     moves = rng(1).integers(1, 40, (2, 2, 3, 64))
     scores = score(moves, hosts(2), UNIFORM, None, rng())
-    assert abs(np.corrcoef(scores.named[:, 0], scores.fresh[:, 0])[0, 1]) < 0.5
-    assert scores.strength == pytest.approx((scores.named.mean(0) + scores.fresh.mean(0)) / 2)
+    assert abs(np.corrcoef(scores.naming[:, 0], scores.confirming[:, 0])[0, 1]) < 0.5
+    assert scores.strength == pytest.approx((scores.naming.mean(0) + scores.confirming.mean(0)) / 2)
 
 
 def test_starts_that_take_long_for_all_move_no_difference():
@@ -77,5 +77,5 @@ def test_starts_that_take_long_for_all_move_no_difference():
     starts = rng(2).integers(1, 30, 64)
     moves = np.stack([starts, 2 * starts])[None, :, None, :].repeat(2, axis=0)
     scores = score(moves, hosts(2), UNIFORM, None, rng())
-    assert np.ptp(scores.named[:, 0]) > 0.1
-    assert scores.named[:, 0] - scores.named[:, 1] == pytest.approx(np.full(50, np.log(2)))
+    assert np.ptp(scores.naming[:, 0]) > 0.1
+    assert scores.naming[:, 0] - scores.naming[:, 1] == pytest.approx(np.full(50, np.log(2)))

@@ -9,7 +9,7 @@ import numpy as np
 from hpsearch.cluster.records import Fresh, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
 from hpsearch.parameters import CategoricalParameter, label_of
-from hpsearch.population.breeding import JudgedMember, Next, breed, breed_untrained
+from hpsearch.population.breeding import JudgedMember, Successor, breed, breed_untrained
 from hpsearch.population.explore import Exploring
 from hpsearch.population.fitness import MatchStanding, Places, Scores, score
 from hpsearch.population.operators.options import Clone, Grow
@@ -151,10 +151,12 @@ class Judge:
         )
         places = {members[index].member: place for index, place in plan.places.items()}
         places |= dict(zip(vacant, plan.vacancies, strict=True))
-        bred = [self._next(played, member, coming) for member, coming in sorted(places.items())]
+        bred = [
+            self._next(played, member, successor) for member, successor in sorted(places.items())
+        ]
         begun = [self.initial_trial(member, played.population) for member in anew]
         # Of each member's strength on the fresh starts.
-        ends = interval(scores.fresh, CONFIDENCE).T.tolist()
+        ends = interval(scores.confirming, CONFIDENCE).T.tolist()
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
@@ -172,8 +174,8 @@ class Judge:
         members, operators = self._members(played), played.population.operators
         born = breed_untrained(self._options, closing, members, scores, operators, rng)
         children = []
-        for place, coming in born.items():
-            child = self._next(played, played.roster.members[place].member, coming)
+        for place, successor in born.items():
+            child = self._next(played, played.roster.members[place].member, successor)
             # Not the key of the member's next interval: that one may be planned too, and is asked
             # for if the budget is raised.
             key = f"{child.key}, closing"
@@ -229,31 +231,35 @@ class Judge:
 
     # The trials that come next.
 
-    def _next(self, played: PlayedMatch, member: int, coming: Next) -> PlannedTrial:
-        parents = [played.roster.members[index] for index in coming.parents]
-        ended = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
+    def _next(self, played: PlayedMatch, member: int, successor: Successor) -> PlannedTrial:
+        parents = [played.roster.members[index] for index in successor.parents]
+        parent_steps = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
         founder = parents[0].origin.founder if parents[0].origin is not None else None
         return PlannedTrial(
             key=key_after(member, played.population),
             member=member,
             generation=played.match.number,
             parents=tuple(parent.number for parent in parents),
-            parent_steps=ended,
-            operator=asdict(coming.operator),
-            is_child=coming.is_child,
-            params=self._params(coming, ended[0], founder),
-            steps=ended[0] + self._options.interval,
+            parent_steps=parent_steps,
+            operator=asdict(successor.operator),
+            is_child=successor.is_child,
+            params=self._params(successor, parent_steps[0], founder),
+            steps=parent_steps[0] + self._options.interval,
             founder=founder,
         )
 
-    def _params(self, coming: Next, begin: int, founder: int | None) -> Mapping[str, Any]:
+    def _params(
+        self, successor: Successor, first_step: int, founder: int | None
+    ) -> Mapping[str, Any]:
         """Return what a trial that begins at a step, of a line from a founder, learns by."""
         explore = self._options.explore
         if not isinstance(explore, Schedule):
-            return coming.params
-        first = 0 if founder is None else step_of(self._options.founders[founder])
+            return successor.params
+        line_start = 0 if founder is None else step_of(self._options.founders[founder])
         # Counted along the line, not by matches: a member that was late for one skips no interval.
-        return scheduled(explore, self._study.space, (begin - first) // self._options.interval)
+        return scheduled(
+            explore, self._study.space, (first_step - line_start) // self._options.interval
+        )
 
     def initial_trial(self, member: int, population: PopulationRecord) -> PlannedTrial:
         options, space = self._options, self._study.space
