@@ -200,7 +200,7 @@ class Drive:
             self._notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
             driver.write_snapshot(if_due=True)
             is_refused = driver.refusal is not None
-            self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
+            self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.heartbeats))
             self._watch(view)
             if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
                 return changed

@@ -75,7 +75,7 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
-        self.beats: Mapping[int, Heartbeat] = {}
+        self.heartbeats: Mapping[int, Heartbeat] = {}
         """the signs of life that the last round saw, by trial"""
 
     @property
@@ -94,10 +94,10 @@ class Driver(DriverPart):
         A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
         """
         state = self.state
-        left = self._limits.allow_another() or state.is_undecided or state.status == FAILED
-        left = left or (self._breeder is not None and self._breeder.closes)
+        has_work = self._limits.allow_another() or state.is_undecided or state.status == FAILED
+        has_work = has_work or (self._breeder is not None and self._breeder.is_closing_due)
         is_held = state.status not in (RUNNING, FINISHED, FAILED)
-        reopens = state.status != RUNNING and left and not self._limits.are_failures_too_many()
+        reopens = state.status != RUNNING and has_work and not self._limits.are_failures_too_many()
         if state.started_at is None or (reopens and (resume or not is_held)):
             self._recorder.record("started")
 
@@ -137,11 +137,11 @@ class Driver(DriverPart):
             if request.id not in self.state.requests:
                 if request.kinds:  # jobs may have failed since a driver last looked
                     self._look()
-                data = {"id": request.id, "verb": request.verb, "trials": self._failed(request)}
+                data = {"id": request.id, "verb": request.verb, "trials": self._to_retry(request)}
                 self._recorder.record("requested", data=data)
             requests.forget(self._folder, request)
 
-    def _failed(self, request: Request) -> list[int]:
+    def _to_retry(self, request: Request) -> list[int]:
         """Return the failed trials to retry, none of a population, which selects."""
         if self._breeder is not None:
             return []
@@ -155,7 +155,7 @@ class Driver(DriverPart):
 
     def _look(self) -> None:
         seen = self._observer.observe(self.state, now=self._clock())
-        self.beats = seen.beats
+        self.heartbeats = seen.heartbeats
         self._jobs.follow(seen)
         self._results.report(seen)
         self._results.end_attempts(seen)
@@ -238,17 +238,17 @@ class Driver(DriverPart):
             kin=self._trials.kin,
             members_per_job=self._study.spec.executor.members_per_job,
         )
-        left = self._pilots.give(waiting)
+        not_given = self._pilots.give(waiting)
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
-        if self._study.refills and not (left or breeds_on or self._will_ask()):
+        if self._study.refills and not (not_given or breeds_on or self._will_ask()):
             self._pilots.close_all()
         if not breeds_on:  # else those that are idle now will be needed
             self._pilots.close_idle()
         else:
             # What is left is of other shapes than those pilots take, and waits for a job.
             room = self._free_jobs() + self._pilots.num_leaving
-            self._pilots.close_idle(at_most=max(0, len(left) - room))
-        self._jobs.submit(left[: max(self._free_jobs(), 0)])
+            self._pilots.close_idle(at_most=max(0, len(not_given) - room))
+        self._jobs.submit(not_given[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:
         """End the study when nothing is left to do, or when too much has failed."""

@@ -71,14 +71,14 @@ class Jobs(DriverPart):
         After a refusal fewer jobs are submitted at once, since a site may limit a user's jobs.
         """
         left = list(groups)
-        while left and not self._rests():
+        while left and not self._is_paused():
             size = min(self._executor.max_batch, self._batch)
             self._start(self._announce(left[:size]))
             del left[:size]
 
     def submit_match(self, number: int) -> None:
         """Submit a job that plays a match, unless the executor needs a rest."""
-        if self._rests():
+        if self._is_paused():
             return
         job, gpus = self._new_job(), self._executor.gpus_per_job
         data = {"trials": [], "gpus": gpus, "match": number}
@@ -141,11 +141,11 @@ class Jobs(DriverPart):
         except SubmissionRefusedError as error:
             self.refusal = str(error)
             self._batch = max(1, len(jobs) // 2)
-            self._rest()
+            self._pause_submissions()
             self._withdraw([self.state.jobs[job.name] for job in jobs])
             return
         except SchedulerSilentError:
-            self._rest()  # the next looks tell whether it took them
+            self._pause_submissions()  # the next looks tell whether it took them
             return
         self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch
         event = self._recorder.event
@@ -156,10 +156,10 @@ class Jobs(DriverPart):
         """Announce a job for each group of trials, all at once, and write their files."""
         plans = {self._new_job(index): new_attempts(group) for index, group in enumerate(groups)}
         threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
-        more = {"gpus": self._executor.gpus_per_job} | ({"pilot": True} if seconds else {})
+        job_facts = {"gpus": self._executor.gpus_per_job} | ({"pilot": True} if seconds else {})
         event = self._recorder.event
         events = [
-            event("announced", job=job.name, data=_trials_of(plan) | more)
+            event("announced", job=job.name, data=_trials_of(plan) | job_facts)
             for job, plan in plans.items()
         ]
         self._recorder.record_all(events)
@@ -206,11 +206,11 @@ class Jobs(DriverPart):
             events += [event("job_ended", job=job.name)]
         self._recorder.record_all(events)
 
-    def _rests(self) -> bool:
+    def _is_paused(self) -> bool:
         """Return whether the executor needs a rest; a clock set back prolongs none."""
         return 0 < self._not_before - self._clock() <= LONGEST_PAUSE
 
-    def _rest(self) -> None:
+    def _pause_submissions(self) -> None:
         self._not_before = self._clock() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 

@@ -43,13 +43,13 @@ class Observation:
     """by trial: how the attempt that is the trial ended"""
     reports: tuple[CurveReport, ...] = ()
     """values that have not been told yet, by step and then by trial"""
-    beats: Mapping[int, Heartbeat] = field(default_factory=dict)
+    heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)
     """by trial: the last sign of life of its running attempt; for who shows how far they are"""
 
 
 @dataclass(frozen=True)
-class Sign:
-    beat: Heartbeat
+class AgedHeartbeat:
+    heartbeat: Heartbeat
     age: float  # seconds, by the file system's clock
 
 
@@ -65,16 +65,18 @@ class Silences:
         self._known: dict[int, tuple[Heartbeat | None, float, float]] = {}
         """by trial: its last sign of life, the seconds without a newer one, when that was so"""
 
-    def listen(self, heard: Mapping[int, Heartbeat | None], now: float) -> dict[int, float]:
+    def listen(
+        self, newest_heartbeats: Mapping[int, Heartbeat | None], now: float
+    ) -> dict[int, float]:
         """Return the seconds without a newer sign of life, by trial; called once a round.
 
-        ``heard`` holds the last sign of life of each attempt, None of one without any.
+        ``newest_heartbeats`` holds the last sign of life of each attempt, None of one without any.
         """
         known, self._known = self._known, {}
-        for number, beat in heard.items():
-            before, seconds, at = known.get(number, (beat, 0.0, now))
-            passed = min(max(0.0, now - at), ROUND_SECONDS) if beat == before else -seconds
-            self._known[number] = (beat, seconds + passed, now)
+        for number, heartbeat in newest_heartbeats.items():
+            before, seconds, at = known.get(number, (heartbeat, 0.0, now))
+            passed = min(max(0.0, now - at), ROUND_SECONDS) if heartbeat == before else -seconds
+            self._known[number] = (heartbeat, seconds + passed, now)
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
@@ -117,16 +119,16 @@ class Observer:
         except SchedulerSilentError:
             jobs, gone = {}, frozenset()
         attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
-        results, last_signs = {}, signs(folder, attempts, now=now)
-        beats = {number: sign.beat for number, sign in last_signs.items()}
+        results, newest = {}, last_heartbeats(folder, attempts, now=now)
+        heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         listened = self.silences.listen(
-            {attempt.number: beats.get(attempt.number) for attempt, _ in attempts}, now
+            {attempt.number: heartbeats.get(attempt.number) for attempt, _ in attempts}, now
         )
         for trial, job in attempts:
             number, status, is_gone = trial.number, jobs.get(job.name), job.name in gone
-            sign = last_signs.get(number)
-            silence = _silence(trial, job, sign, listened[number], now)
-            result = self._result(trial, job, status, sign, silence, is_gone=is_gone)
+            aged = newest.get(number)
+            silence = _silence(trial, job, aged, listened[number], now)
+            result = self._result(trial, job, status, aged, silence, is_gone=is_gone)
             if result is not None:
                 results[number] = result
         training = [trial for trial, _ in attempts if trial.told is None]
@@ -136,7 +138,9 @@ class Observer:
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
-        return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
+        return Observation(
+            jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), heartbeats
+        )
 
     def _new_reports(self, trial: Trial) -> list[CurveReport]:
         """Return the values of a trial that have not been told and should be."""
@@ -171,7 +175,7 @@ class Observer:
         trial: Trial,
         job: Job,
         status: JobStatus | None,
-        sign: Sign | None,
+        aged: AgedHeartbeat | None,
         silence: float | None,
         *,
         is_gone: bool,
@@ -183,7 +187,7 @@ class Observer:
         """
         assert trial.token is not None
         attempt = self._folder.trial(trial.number).attempt(trial.attempts)
-        step = 0 if sign is None else sign.beat.step
+        step = 0 if aged is None else aged.heartbeat.step
         try:
             result, has_begun = attempt.read_result(), attempt.has_begun()
             if result is not None:
@@ -200,7 +204,7 @@ class Observer:
                 return None
             message = f"the job gave no sign of life for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", step, SILENT, message, {})
-        has_begun = has_begun or sign is not None
+        has_begun = has_begun or aged is not None
         if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
             return AttemptResult(trial.token, "interrupted", step, None, message, {})
         kind = status.failure if status is not None and status.failure is not None else LOST
@@ -208,22 +212,24 @@ class Observer:
         return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
-def signs(
+def last_heartbeats(
     folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
-) -> dict[int, Sign]:
+) -> dict[int, AgedHeartbeat]:
     """Return the last signs of life of running attempts, by trial; a job's file is read once."""
     files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
     of_jobs = {name: (file.try_read(), file.age(now)) for name, file in files.items()}
-    last_signs = {}
+    newest = {}
     for trial, job in attempts:
-        heartbeat, age = of_jobs[job.name]
-        beat = None if heartbeat is None else heartbeat.of(trial.number, trial.attempts)
-        if heartbeat is None:  # a job of an older version, see `AttemptDir.heartbeat`
+        job_heartbeat, age = of_jobs[job.name]
+        heartbeat = (
+            None if job_heartbeat is None else job_heartbeat.of(trial.number, trial.attempts)
+        )
+        if job_heartbeat is None:  # a job of an older version, see `AttemptDir.heartbeat`
             attempt = folder.trial(trial.number).attempt(trial.attempts)
-            beat, age = attempt.heartbeat.try_read(), attempt.heartbeat.age(now)
-        if beat is not None and age is not None:
-            last_signs[trial.number] = Sign(beat, age)
-    return last_signs
+            heartbeat, age = attempt.heartbeat.try_read(), attempt.heartbeat.age(now)
+        if heartbeat is not None and age is not None:
+            newest[trial.number] = AgedHeartbeat(heartbeat, age)
+    return newest
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
@@ -234,16 +240,16 @@ def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: f
 
 
 def _silence(
-    trial: Trial, job: Job, sign: Sign | None, listened: float, now: float
+    trial: Trial, job: Job, aged: AgedHeartbeat | None, listened: float, now: float
 ) -> float | None:
     """Return for how long nothing was heard of an attempt, None while that is no wonder.
 
     ``listened`` are the seconds for which this driver has waited for something new.
     """
     # One look that finds no file, or cannot read it, says little.
-    limit = BUSY_SECONDS if sign is None or sign.beat.is_busy else SILENCE_SECONDS
-    if sign is not None:
-        age = sign.age
+    limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
+    if aged is not None:
+        age = aged.age
     else:
         began = job.began_at if _is_first(trial, job) else None
         age = 0.0 if began is None else now - began

@@ -66,7 +66,7 @@ class Results(DriverPart):
                     events.append(self._tell(trial, FAIL, result))
                 case Verdict.REQUEUE | Verdict.NOTHING:
                     pass
-            events.append(self._end_attempt(trial, result, decided, seen.beats.get(number)))
+            events.append(self._end_attempt(trial, result, decided, seen.heartbeats.get(number)))
             if len(events) >= AT_ONCE:
                 self._recorder.record_all(events)
                 events = []
@@ -77,12 +77,15 @@ class Results(DriverPart):
             self._recorder.record_all([self._fail(trial, kind, message)])
 
     def _end_attempt(
-        self, trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
+        self, trial: Trial, result: AttemptResult, decided: Verdict, heartbeat: Heartbeat | None
     ) -> Event:
         failed = result.status in ("failed", "lost")
-        kept, speed = _kept(trial, result, decided, beat), self._steps_per_second(trial, beat)
+        kept, speed = (
+            _kept(trial, result, decided, heartbeat),
+            self._steps_per_second(trial, heartbeat),
+        )
         lost = 0 if kept is None else max(0, result.step - kept)
-        ended = {
+        event_data = {
             "status": result.status,
             "kind": trial.failure if decided is Verdict.NOTHING and trial.failure else result.kind,
             "message": result.message,
@@ -93,16 +96,16 @@ class Results(DriverPart):
             "log": self._last_words(trial) if failed else [],
         }
         return self._recorder.event(
-            "attempt_ended", trial=trial.number, attempt=trial.attempts, data=ended
+            "attempt_ended", trial=trial.number, attempt=trial.attempts, data=event_data
         )
 
-    def _steps_per_second(self, trial: Trial, beat: Heartbeat | None) -> float:
+    def _steps_per_second(self, trial: Trial, heartbeat: Heartbeat | None) -> float:
         """Return how fast the attempt trained, 0 if that is not known."""
-        if beat is not None:
-            return beat.steps_per_second
+        if heartbeat is not None:
+            return heartbeat.steps_per_second
         # A member that has ended is in no sign of life any more, but its job made as many steps.
-        heartbeat = self._folder.job(trial.job or "").heartbeat.try_read()
-        return 0.0 if heartbeat is None else heartbeat.steps_per_second
+        job_heartbeat = self._folder.job(trial.job or "").heartbeat.try_read()
+        return 0.0 if job_heartbeat is None else job_heartbeat.steps_per_second
 
     def _num_repeated(self, trial: Trial) -> int:
         """Return the steps that the attempt made again although they were thought to be kept."""
@@ -127,7 +130,7 @@ class Results(DriverPart):
         if kind is not None:
             message = "its result came after Optuna had been told that it failed"
             return self._fail(trial, kind, message)
-        missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
+        missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
             return self._fail(trial, CODE, f"the trainer measured no {', '.join(missing)}")
         return self._tell(trial, COMPLETE, result)
@@ -135,32 +138,33 @@ class Results(DriverPart):
     def _fail(self, trial: Trial, kind: str, message: str) -> Event:
         return self._tell(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
 
-    def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> Event:
+    def _tell(self, trial: Trial, outcome: Stop, result: AttemptResult | None = None) -> Event:
         """Tell Optuna how a trial ended, once, and write it into the trial's folder.
 
         The event is returned to be recorded last: a driver that dies before leaves what the next
         one does again.
         """
-        ended = AttemptResult("", how, 0, None, "", {}) if result is None else result
-        metrics, failure = ended.metrics, ended.kind
+        if result is None:
+            result = AttemptResult("", outcome, 0, None, "", {})
+        metrics, failure = result.metrics, result.kind
         told = {
-            "state": how,
-            "value": metrics[self._trials.metric]["value"] if how == COMPLETE else None,
+            "state": outcome,
+            "value": metrics[self._trials.metric]["value"] if outcome == COMPLETE else None,
             "metrics": metrics,
             "failure": failure,
-            "message": ended.message,
+            "message": result.message,
         }
         files = self._folder.trial(trial.number)
         if trial.origin is not None:
-            told |= self._descent(trial, trial.origin, how)
+            told |= self._descent(trial, trial.origin, outcome)
         self._recorder.keep_lease()
-        self._trials.tell(trial, how, metrics, failure=failure)
+        self._trials.tell(trial, outcome, metrics, failure=failure)
         files.write_result(told)
         if trial.token is not None:
-            files.control.write(Control(trial.token, stop=how))
+            files.control.write(Control(trial.token, stop=outcome))
         return self._recorder.event("told", trial=trial.number, data=told)
 
-    def _descent(self, trial: Trial, origin: PlannedTrial, how: Stop) -> dict[str, Any]:
+    def _descent(self, trial: Trial, origin: PlannedTrial, outcome: Stop) -> dict[str, Any]:
         """Return what became of a trial of a population, and which checkpoints it left."""
         files = self._folder.trial(trial.number)
         try:
@@ -179,13 +183,13 @@ class Results(DriverPart):
             "takeovers": [asdict(takeover) for takeover in exchanges.takeovers],
             "lent": [asdict(descent.node(loan.step, loan.sha256)) for loan in exchanges.loans],
         }
-        if how == COMPLETE and sha256 is not None:
+        if outcome == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))
         return told
 
 
 def _kept(
-    trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
+    trial: Trial, result: AttemptResult, decided: Verdict, heartbeat: Heartbeat | None
 ) -> int | None:
     """Return the step up to which an attempt's training will be used, None if not known.
 
@@ -196,4 +200,4 @@ def _kept(
         return result.step or None  # 0 where it never began, which changes nothing
     if decided is Verdict.FAIL:
         return trial.first_step
-    return None if beat is None else max(beat.saved, trial.first_step)
+    return None if heartbeat is None else max(heartbeat.saved, trial.first_step)

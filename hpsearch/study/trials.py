@@ -62,11 +62,11 @@ class Trials:
         """by trial: its configuration and the name of its shape, until it is told"""
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
-        self.metrics = tuple(objective.metric for objective in study.spec.objectives)
+        self.metric_names = tuple(objective.metric for objective in study.spec.objectives)
 
     @property
     def metric(self) -> str:
-        return self.metrics[0]
+        return self.metric_names[0]
 
     def ask(
         self,
@@ -152,7 +152,7 @@ class Trials:
         if report.step not in self._storage.get_trial(trial_id).intermediate_values:
             with _only_writer():
                 self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
-        if len(self.metrics) > 1 or last:  # Optuna prunes by one objective alone
+        if len(self.metric_names) > 1 or last:  # Optuna prunes by one objective alone
             return False
         # Rungs noted by a driver that died before it recorded the verdict. With them the pruner
         # would believe that it had already looked at this one.
@@ -176,7 +176,7 @@ class Trials:
     def tell(
         self,
         trial: Trial,
-        how: str,
+        outcome: str,
         metrics: Mapping[str, Mapping[str, float]],
         *,
         failure: str | None,
@@ -190,10 +190,12 @@ class Trials:
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
-        values = [metrics[name]["value"] for name in self.metrics] if how == COMPLETE else None
-        state = _OPTUNA_STATES[how]
+        values = (
+            [metrics[name]["value"] for name in self.metric_names] if outcome == COMPLETE else None
+        )
+        state = _OPTUNA_STATES[outcome]
         with _only_writer():
-            for name in self.metrics:
+            for name in self.metric_names:
                 if name in metrics:
                     interval = [metrics[name]["low"], metrics[name]["high"]]
                     self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
@@ -241,7 +243,7 @@ class Trials:
     @property
     def never_prunes(self) -> bool:
         """Whether no value of a curve can end its trial."""
-        return len(self.metrics) > 1 or isinstance(self._optuna.pruner, NopPruner)
+        return len(self.metric_names) > 1 or isinstance(self._optuna.pruner, NopPruner)
 
     def is_rung(self, trial: Trial, step: int) -> bool:
         """Return whether the value at a step is told; at most MAX_RUNGS of a trial are."""

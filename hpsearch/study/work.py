@@ -14,7 +14,7 @@ from typing import Final
 
 from hpsearch.cluster.failures import CANCELLED, DIVERGED, FREE, NAN
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.study.observe import signs
+from hpsearch.study.observe import last_heartbeats
 from hpsearch.study.records import Job
 from hpsearch.study.requests import read_note
 from hpsearch.study.state import BUSY, PAUSED
@@ -66,23 +66,29 @@ def known_until(view: StudyView) -> float:
     return 0.0 if note is None else note.at
 
 
-def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> tuple[int, float]:
+def pace(view: StudyView, heartbeats: Mapping[int, Heartbeat]) -> tuple[int, float]:
     """Return the training steps made and the steps per second, by signs of life by trial.
 
     Trials that have ended count as far as they came.
     """
     running = {trial.number for trial, _ in view.state.live_attempts()}
-    heard = {number: beat for number, beat in beats.items() if number in running}
+    of_running = {
+        number: heartbeat for number, heartbeat in heartbeats.items() if number in running
+    }
     steps = sum(
-        max(0, max(trial.step, heard[number].step if number in heard else 0) - trial.first_step)
+        max(
+            0,
+            max(trial.step, of_running[number].step if number in of_running else 0)
+            - trial.first_step,
+        )
         for number, trial in view.state.trials.items()
     )
-    return steps, sum(beat.steps_per_second for beat in heard.values())
+    return steps, sum(heartbeat.steps_per_second for heartbeat in of_running.values())
 
 
 def steps_per_second(view: StudyView) -> float:
     """Return the training steps of all running members together."""
-    return sum(beat.steps_per_second for beat in _heartbeats(view).values())
+    return sum(heartbeat.steps_per_second for heartbeat in _heartbeats(view).values())
 
 
 def steps_in_all(view: StudyView) -> int:
@@ -99,14 +105,15 @@ def steps_made(view: StudyView) -> int:
     waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
     trials = view.state.trials
     running = sum(
-        max(0, beat.step - trials[number].first_step) for number, beat in _heartbeats(view).items()
+        max(0, heartbeat.step - trials[number].first_step)
+        for number, heartbeat in _heartbeats(view).items()
     )
     return view.steps_told() + waiting + running
 
 
 def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
-    heard = signs(view.folder, list(view.state.live_attempts()), now=time.time())
-    return {number: sign.beat for number, sign in heard.items()}
+    newest = last_heartbeats(view.folder, list(view.state.live_attempts()), now=time.time())
+    return {number: aged.heartbeat for number, aged in newest.items()}
 
 
 SETTLED = 2.0
@@ -159,10 +166,10 @@ def time_left(view: StudyView, now: float) -> TimeLeft | None:
     if made >= total and not view.state.is_undecided:
         return DONE
     slow = 0.0
-    for number, beat in _heartbeats(view).items():
+    for number, heartbeat in _heartbeats(view).items():
         trial = view.state.trials[number]
         if trial.began_at is not None and now > trial.began_at:
-            gained = max(0, beat.step - max(trial.step, trial.first_step))
+            gained = max(0, heartbeat.step - max(trial.step, trial.first_step))
             slow += gained / (now - trial.began_at)
     if not (speed and slow) or made < SETTLED_SHARE * total:
         return None

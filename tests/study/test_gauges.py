@@ -20,7 +20,7 @@ from hpsearch.study import gauges as gauges_module
 from hpsearch.study.gauges import REFRESH_SECONDS, DriverFigures, GaugeKeeper, gauges
 from hpsearch.study.options import PrometheusOptions
 
-QUIET = DriverFigures(round_seconds=0.25, num_calls=7, is_refused=False, beats={})
+QUIET = DriverFigures(round_seconds=0.25, num_calls=7, is_refused=False, heartbeats={})
 
 
 def parsed(text: str) -> dict[tuple[str, ...], float]:

@@ -321,7 +321,7 @@ def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
     state, running = state_of(0), Looking("00001")
     state.jobs["00001"].began_at = 0.0
     seen = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS - 1)
-    assert (seen.results, seen.beats[0].step) == ({}, 6)
+    assert (seen.results, seen.heartbeats[0].step) == ({}, 6)
     result = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS).results[0]
     assert (result.kind, result.step) == (SILENT, 6)
 
@@ -341,7 +341,7 @@ def test_the_file_of_a_job_is_read_once_a_round(
 
     monkeypatch.setattr(RecordFile, "try_read", counted)
     seen = look(state_of(*range(8)), folder, Looking("00001"))
-    assert [seen.beats[n].step for n in range(8)] == [*range(8)]
+    assert [seen.heartbeats[n].step for n in range(8)] == [*range(8)]
     assert reads == [file.path]
 
 

@@ -57,7 +57,7 @@ class Breeder(DriverPart):
         if self._population.match is None:
             if self._is_due():
                 self._call(self._resting())
-            elif self.closes:
+            elif self.is_closing_due:
                 self._close()
             elif self._is_unanswered():
                 self._call([])
@@ -115,7 +115,7 @@ class Breeder(DriverPart):
         return is_due(rules, population.open.values(), waited_for, self._clock())
 
     @property
-    def closes(self) -> bool:
+    def is_closing_due(self) -> bool:
         """Whether a generation of the closing comes next: no member trains, or may, any more."""
         population = self._population
         if self._options.closing is None or population.is_closed or not population.matches:
@@ -213,8 +213,8 @@ class Breeder(DriverPart):
         )
 
     def _begin(self, members: Iterable[int]) -> None:
-        begun = (self._judge.initial_trial(member, self._population) for member in members)
-        children = [asdict(origin) for origin in begun]
+        planned = (self._judge.initial_trial(member, self._population) for member in members)
+        children = [asdict(origin) for origin in planned]
         self._recorder.record("bred", data={"match": None, "children": children})
 
 
