@@ -91,7 +91,7 @@ COMMANDS = {
     "plumbing": (gc, audit, checkpoint, drive, tick),
 }
 """all commands, by the group in which the help lists them"""
-NAMES = tuple(listed.name for listed in chain.from_iterable(COMMANDS.values()))
+NAMES = tuple(subcommand.name for subcommand in chain.from_iterable(COMMANDS.values()))
 
 
 class ParsedCommand(NamedTuple):
@@ -181,16 +181,16 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name not in NAMES:  # argparse would not say which one was meant
         raise UsageError(unknown_name("command", name, NAMES))
-    options, others = parser.parse_known_args(words)
+    options, unparsed = parser.parse_known_args(words)
     values = vars(options)
     if name is None:
         return ParsedCommand("", {}, lambda: _print_help(parser))
-    # argparse stops filling a list argument at the first option; the rest is in `others`.
-    several: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
-    if several is not None and not any(other.startswith("-") for other in others):
-        several += others
-    elif others:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    # argparse stops filling a list argument at the first option; the rest is in `unparsed`.
+    list_argument: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
+    if list_argument is not None and not any(word.startswith("-") for word in unparsed):
+        list_argument += unparsed
+    elif unparsed:
+        parser.error(f"unrecognized arguments: {' '.join(unparsed)}")
     return ParsedCommand(name, values, values.pop("function"))
 
 
@@ -209,19 +209,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     added = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for listed in chain.from_iterable(COMMANDS.values()):
+    for subcommand in chain.from_iterable(COMMANDS.values()):
         lines = "".join(
-            f"\n  hpsearch {listed.name} {words}".rstrip(" ") for words in listed.examples
+            f"\n  hpsearch {subcommand.name} {words}".rstrip(" ") for words in subcommand.examples
         )
         own = added.add_parser(
-            listed.name,
-            help=listed.summary,
-            description=f"{listed.summary[0].upper()}{listed.summary[1:]}.",
-            epilog=f"{'examples' if len(listed.examples) > 1 else 'example'}:{lines}",
+            subcommand.name,
+            help=subcommand.summary,
+            description=f"{subcommand.summary[0].upper()}{subcommand.summary[1:]}.",
+            epilog=f"{'examples' if len(subcommand.examples) > 1 else 'example'}:{lines}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        listed.add_arguments(own)
-        own.set_defaults(function=listed.function)
+        subcommand.add_arguments(own)
+        own.set_defaults(function=subcommand.function)
     return parser
 
 
@@ -239,7 +239,8 @@ class GroupedHelp(argparse.RawDescriptionHelpFormatter):
             text += f"{'':{self._current_indent}}{title}:\n"
             self._indent()
             text += "".join(
-                super(GroupedHelp, self)._format_action(lines[listed.name]) for listed in commands
+                super(GroupedHelp, self)._format_action(lines[subcommand.name])
+                for subcommand in commands
             )
             self._dedent()
         return text

@@ -257,10 +257,12 @@ def _read_scalar(hint: Any, data: object, path: str, problems: list[str]) -> Any
         return _fail(problems, path, f"must be a finite number, but is {shown(data)}")
     if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):
         return data
-    return _fail(problems, path, f"must be {_kind(hint)}, but is {shown(data)}{_number_hint(data)}")
+    return _fail(
+        problems, path, f"must be {_kind(hint)}, but is {shown(data)}{_number_advice(data)}"
+    )
 
 
-def _number_hint(data: object) -> str:
+def _number_advice(data: object) -> str:
     if isinstance(data, str):
         try:
             float(data)

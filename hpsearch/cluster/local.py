@@ -115,7 +115,7 @@ def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
         process = psutil.Process(int(job_id))
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return process if _names(process, job.root) else None
+        return process if _was_given(process, job.root) else None
     except psutil.Error:  # gone, or another user's by now
         return None
 
@@ -125,7 +125,7 @@ def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
     return [process for process in controllers if process is not None]
 
 
-def _names(process: psutil.Process, folder: Path) -> bool:
+def _was_given(process: psutil.Process, folder: Path) -> bool:
     """Return whether a process was given a folder; psutil.Error if it is gone or not ours."""
     deadline = time.monotonic() + NAMING_SECONDS
     # Linux fills in the command line only after `Popen` has returned.

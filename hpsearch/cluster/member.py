@@ -140,32 +140,32 @@ class TrialQueue:
     def look(self) -> None:
         while not self._is_closed:
             try:
-                given = self._job.read_next(self._number)
+                more_work = self._job.read_next(self._number)
             except (CorruptError, DiskError):  # it may be readable a moment later
                 return
-            if given is None:
+            if more_work is None:
                 return
             self._number += 1
-            self._is_closed = not given.assignments and given.match is None
-            self._waiting += _opened(self._job.study, given.assignments)
-            self._matches += [] if given.match is None else [given.match]
+            self._is_closed = not more_work.assignments and more_work.match is None
+            self._waiting += _opened(self._job.study, more_work.assignments)
+            self._matches += [] if more_work.match is None else [more_work.match]
 
     def take(self) -> list[Member]:
         """Take all that have the shape of the first, but end those that the driver has stopped."""
         taken: list[Member] = []
         while self._waiting and not taken:
             same = self.waiting_with(shape_key(self._waiting[0].config))
-            taken = [member for member in same if self._begins(member)]
+            taken = [member for member in same if self._take_out(member)]
         return taken
 
     def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
         """Take the first of a shape that may begin now, if any; end those that were stopped."""
         for member in self.waiting_with(shape):
-            if may_begin(member) and self._begins(member):
+            if may_begin(member) and self._take_out(member):
                 return member
         return None
 
-    def _begins(self, member: Member) -> bool:
+    def _take_out(self, member: Member) -> bool:
         """Take a trial out; return False if the driver has stopped it, which ends it here."""
         self._waiting.remove(member)
         return not member.obey(step=0)
@@ -178,17 +178,17 @@ class TrialQueue:
         return self._matches.pop(0) if self._matches else None
 
 
-def steps_until_together(seated: int, first: int, interval: int) -> int:
+def steps_until_together(seated_step: int, first: int, interval: int) -> int:
     """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    It is then measured together with one that is at its step ``seated`` now.
+    It is then measured together with one that is at its step ``seated_step`` now.
     """
-    return (first - seated) % interval
+    return (first - seated_step) % interval
 
 
-def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int | None:
+def steps_until_next(seated_step: int, firsts: Iterable[int], interval: int) -> int | None:
     """Return after how many more steps a waiting trial may begin, of these first steps, if any."""
-    waits = (steps_until_together(seated, first, interval) or interval for first in firsts)
+    waits = (steps_until_together(seated_step, first, interval) or interval for first in firsts)
     return min(waits, default=None)
 
 
@@ -204,17 +204,17 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
 
 def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
     """Return the trials that can be read; each other trial ends here as failed."""
-    opened = []
+    members = []
     for assignment in assignments:
         try:
-            opened.append(Member.open(study, assignment))
+            members.append(Member.open(study, assignment))
         except HpsearchError as error:
             print(error, flush=True)
             # What cannot be read now may be a moment later, and says nothing of the trial.
             kind = DISK if isinstance(error.__cause__, OSError) else CODE
             result = AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
             study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
-    return opened
+    return members
 
 
 class Slots:

@@ -22,7 +22,7 @@ from hpsearch.cluster.member import (
     steps_until_together,
 )
 from hpsearch.cluster.records import MemberHeartbeat
-from hpsearch.cluster.resuming import first_step, go_on
+from hpsearch.cluster.resuming import go_on, resume_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.errors import DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
@@ -101,7 +101,7 @@ class Population:
     def _run(self) -> None:
         slots = self._slots
         children = [
-            MemberHeartbeat.at(member.assignment, first_step(member), 0)
+            MemberHeartbeat.at(member.assignment, resume_step(member), 0)
             for member in slots.members.values()
             if member.parents
         ]
@@ -118,7 +118,11 @@ class Population:
         slots.read_steps()
         self._clock = slots.oldest_step or 0
         self._monitor = JobMonitor(
-            self._config.monitor, self._place, self._seen(), slots.trainer.device, self._hang
+            self._config.monitor,
+            self._place,
+            self._member_places(),
+            slots.trainer.device,
+            self._hang,
         )
         slots.trainer.sections = self._monitor.sections
         try:
@@ -131,7 +135,7 @@ class Population:
         self._admit()
         self._beat()
         while self._slots.members and not self._flag.is_set:
-            self._breed()
+            self._play_local_match()
             self._train()
             self._obey()  # before anything is written: the trial may be another attempt's by now
             slots = self._slots
@@ -151,7 +155,7 @@ class Population:
             self._beat()
         self._interrupt()
 
-    def _seen(self) -> list[MemberPlace]:
+    def _member_places(self) -> list[MemberPlace]:
         for row, member in self._slots.members.items():
             trial, step = member.trial, self._slots.steps[row]
             place = MemberPlace(member.name, step, trial.training_log, trial.tensorboard)
@@ -183,7 +187,7 @@ class Population:
             slots.members[row].end("failed", slots.steps[row], kind=DIVERGED, message=sentence)
         self._drop([rows[index] for index in diverged])
 
-    def _breed(self) -> None:
+    def _play_local_match(self) -> None:
         """Let members take each other's places, once all that was due at this step is done."""
         if self._local_matches.are_due:
             self._beat(is_busy=True)
@@ -221,7 +225,7 @@ class Population:
         interval = self._config.evaluation.interval
 
         def may_begin(member: Member) -> bool:
-            return oldest is None or not steps_until_together(oldest, first_step(member), interval)
+            return oldest is None or not steps_until_together(oldest, resume_step(member), interval)
 
         while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
             self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
@@ -238,7 +242,7 @@ class Population:
         oldest = self._slots.oldest_step
         if self._queue is None or oldest is None or not self._slots.free:
             return None
-        firsts = map(first_step, self._queue.waiting_with(self._slots.shape))
+        firsts = map(resume_step, self._queue.waiting_with(self._slots.shape))
         return steps_until_next(oldest, firsts, self._config.evaluation.interval)
 
     def _drop(self, rows: Collection[int]) -> None:
@@ -251,7 +255,7 @@ class Population:
         if self._queue is None or self._queue.is_over:
             self._slots.shrink()
         self._slots.trainer.sections = self._monitor.sections
-        self._monitor.watch(self._seen())
+        self._monitor.watch(self._member_places())
 
     def _obey(self) -> None:
         """End the members that the driver has stopped; a fenced member writes nothing."""

@@ -48,7 +48,7 @@ class DeviceReport:
 
 
 @dataclass(frozen=True)
-class Given:
+class JobWork:
     """What a job is given beside its first trials or after them; nothing at all lets it leave."""
 
     assignments: tuple[Assignment, ...]

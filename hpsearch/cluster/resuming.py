@@ -198,7 +198,7 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
         # At the very step of a checkpoint places change again, as they did before.
         member.trial.exchanges.write(member.trial.read_exchanges().before(first or 0))
     member.attempt.start.write(Start(first or 0))
-    print(f"{member.name} {_where(member, step, first)}", flush=True)
+    print(f"{member.name} {_how_it_began(member, step, first)}", flush=True)
     return first
 
 
@@ -219,7 +219,7 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
     trainer.begin(row, read_config(plain, source=str(path)))
 
 
-def first_step(member: Member) -> int:
+def resume_step(member: Member) -> int:
     """Return the step from which a member goes on by itself; without checkpoints, `start_step`."""
     if member.config.checkpoint.resume != "never":
         for step in checkpoint.valid_steps(member.trial.checkpoints):
@@ -250,7 +250,7 @@ def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
     return None
 
 
-def _where(member: Member, step: int | None, first: int | None) -> str:
+def _how_it_began(member: Member, step: int | None, first: int | None) -> str:
     if first is None:
         return "begins at step 0"
     unused = member.config.checkpoint.warm_start is not None

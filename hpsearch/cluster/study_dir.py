@@ -151,14 +151,14 @@ class JobDir(Folder):
         self, number: int, assignments: Sequence[records.Assignment] = (), match: int | None = None
     ) -> None:
         """Give the job more trials or a match, or end it; ``number`` counts these files from 1."""
-        self._next(number).write(records.Given(tuple(assignments), match))
+        self._next(number).write(records.JobWork(tuple(assignments), match))
 
-    def read_next(self, number: int) -> records.Given | None:
+    def read_next(self, number: int) -> records.JobWork | None:
         """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
-    def _next(self, number: int) -> RecordFile[records.Given]:
-        return RecordFile(records.Given, self.root / f"next-{number}.json")
+    def _next(self, number: int) -> RecordFile[records.JobWork]:
+        return RecordFile(records.JobWork, self.root / f"next-{number}.json")
 
 
 class TrialDir(Folder):

@@ -48,8 +48,8 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     while True:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
-            refills = queue if plan.refills else None
-            trainer = Population(members, flag, place, heartbeats, queue=refills).run(trainer)
+            refill_queue = queue if plan.refills else None
+            trainer = Population(members, flag, place, heartbeats, queue=refill_queue).run(trainer)
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import forget_retry
-from hpsearch.commands.driving import held
+from hpsearch.commands.driving import opened_driver
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
@@ -27,7 +27,7 @@ def leave_to_driver(study: Study, runs: Path) -> bool:
     """Start a driver without a terminal, and say so; return whether there is something to do."""
     folder = StudyDir((runs / study.spec.name).absolute())
     check_submission(study, folder, with_driver=True)
-    with held(study, runs) as driver:
+    with opened_driver(study, runs) as driver:
         driver.start()
         is_over = not driver.is_busy
     if not is_over:
@@ -111,7 +111,7 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
 def _act(study: Study, runs: Path, verb: Verb) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
     deadline = time.monotonic() + END_SECONDS
-    with held(study, runs) as driver:
+    with opened_driver(study, runs) as driver:
         if verb == "resume":
             driver.start()  # reopens what a grown budget lets go on
         driver.collect()

@@ -75,11 +75,13 @@ def confirm(
         _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
-        again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+        command_to_go_on = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
         training = deriving.confirmation_study(view, runs, top, seeds)
         compared = deriving.compared(view, training)
         console = Terminal(stderr=as_json)
-        after = deriving.trained(training, runs, console, again=again, submit=submit)
+        after = deriving.trained(
+            training, runs, console, command_to_go_on=command_to_go_on, submit=submit
+        )
         if isinstance(after, int):
             return after
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
@@ -155,9 +157,11 @@ def replay(
     original = replaying.original_checkpoint(view, number)  # before anything is trained in vain
     training = deriving.replay_study(view, ancestry, number, runs, seeds)
     pin(view.folder, StudyDir((runs / training.spec.name).absolute()), [original])
-    again = f"hpsearch replay {view.study.spec.name} --trial {number}{runs_option(runs)}"
+    command_to_go_on = f"hpsearch replay {view.study.spec.name} --trial {number}{runs_option(runs)}"
     console = Terminal(stderr=as_json)
-    after = deriving.trained(training, runs, console, again=again, submit=submit)
+    after = deriving.trained(
+        training, runs, console, command_to_go_on=command_to_go_on, submit=submit
+    )
     if isinstance(after, int):
         return after
     compared = replaying.compare_replay(view, number, after, games, num_mixed(ancestry, number))
@@ -222,6 +226,6 @@ def breed(
         if not leave_to_driver(bred, runs):
             print(f"{name}: nothing is left to do")
         return 0
-    again = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"
-    after = drive_here(bred, runs, Terminal(), again=again)
+    command_to_go_on = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"
+    after = drive_here(bred, runs, Terminal(), command_to_go_on=command_to_go_on)
     return INTERRUPTED if after is None else say_the_end(after, export_best=True)

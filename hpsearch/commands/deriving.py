@@ -9,7 +9,7 @@ from hpsearch.analysis.candidates import Candidate, all_candidates, best_candida
 from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.background import leave_to_driver
-from hpsearch.commands.driving import broken
+from hpsearch.commands.driving import failure_of
 from hpsearch.commands.foreground import drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
@@ -44,11 +44,11 @@ MIN_MEMBERS = 2
 
 
 def trained(
-    study: Study, runs: Path, console: Console, *, again: str, submit: bool
+    study: Study, runs: Path, console: Console, *, command_to_go_on: str, submit: bool
 ) -> StudyView | int:
     """Train what has not been trained; return how the study is then, or the exit code.
 
-    The command ``again`` goes on, and compares when all is trained; with ``submit`` a driver
+    The ``command_to_go_on`` goes on, and compares when all is trained; with ``submit`` a driver
     without a terminal trains.
     """
     folder = StudyDir((runs / study.spec.name).absolute())
@@ -64,9 +64,9 @@ def trained(
     ):
         after = before
     elif not submit:
-        after = drive_here(study, runs, console, again=again)
+        after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
     elif leave_to_driver(study, runs):
-        print(f"when it has finished, compare with: {again}")
+        print(f"when it has finished, compare with: {command_to_go_on}")
         return 0
     else:
         after = open_view(study.spec.name, runs)
@@ -91,11 +91,11 @@ def _say_what_is_missing(view: StudyView) -> None:
     status, name = view.state.status, view.study.spec.name
     has_finished = bool(view.state.told(COMPLETE))
     if status == FAILED and not has_finished:
-        raise broken(view)
+        raise failure_of(view)
     if not has_finished:
         raise HpsearchError(f"{name} is {status}, and none of its trials has finished to compare")
     if status == FAILED:
-        say(f"{broken(view)}")
+        say(f"{failure_of(view)}")
     elif status != FINISHED:
         say(f"{name} is {status}; compared is what has finished")
 

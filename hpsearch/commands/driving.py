@@ -83,8 +83,8 @@ def study_to_resume(view: StudyView) -> Study:
     except ConfigError as error:
         say(f"{error}; {goes_on}")
         return was
-    places = (was.spec.name, was.spec.storage), (now.spec.name, now.spec.storage)
-    if places[0] != places[1] or spec_hash(now) != spec_hash(was):
+    identities = (was.spec.name, was.spec.storage), (now.spec.name, now.spec.storage)
+    if identities[0] != identities[1] or spec_hash(now) != spec_hash(was):
         say(f"{path} searches something else by now, or keeps it elsewhere; {goes_on}")
         return was
     _say_total(now)
@@ -103,7 +103,7 @@ def _say_total(study: Study) -> None:
 
 
 @contextmanager
-def held(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
+def opened_driver(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
     """Hold a study while the block runs, as its driver; raises as `open_driver`."""
     folder = StudyDir((runs / study.spec.name).absolute())
     executor = build_executor(study, folder) if executor is None else executor
@@ -174,7 +174,7 @@ class Drive:
 
     def _hold(self, executor: Executor) -> StudyView | Study:
         """Return how the study is at the end, or its changed file, to be driven from then on."""
-        with held(self._study, self._runs, executor) as driver:
+        with opened_driver(self._study, self._runs, executor) as driver:
             self._outage.reached()
             forget_retry(self._folder)
             driver.start(resume=not self._is_detached)
@@ -248,7 +248,7 @@ def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Ou
     )
 
 
-def broken(view: StudyView) -> HpsearchError:
+def failure_of(view: StudyView) -> HpsearchError:
     """Return the error of a study that failed, its causes grouped.
 
     A DiskError where the study would have gone on but for what its jobs met on the disk.

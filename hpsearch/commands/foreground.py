@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import Drive, broken
+from hpsearch.commands.driving import Drive, failure_of
 from hpsearch.commands.executors import check_submission
 from hpsearch.commands.export import NUM_GAMES, conditions, print_export
 from hpsearch.errors import ConflictError, HpsearchError
@@ -28,15 +28,17 @@ still hold it"""
 LEASE_GLANCE_SECONDS = 10.0
 
 
-def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
-    """Drive a study, shown on a console; None after Ctrl-C, when the command ``again`` is named."""
+def drive_here(
+    study: Study, runs: Path, console: Console, *, command_to_go_on: str
+) -> StudyView | None:
+    """Drive a study, shown on a console; None after Ctrl-C, when ``command_to_go_on`` is named."""
     folder = StudyDir((runs / study.spec.name).absolute())
     check_submission(study, folder, with_driver=False)
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
         view = _watched(study, runs, flag, console, is_detached=False)
         if not flag.is_set:
             return view
-        say(f"interrupted; go on with: {again}")
+        say(f"interrupted; go on with: {command_to_go_on}")
         live = len(view.state.live_jobs())
         if live and isinstance(study.spec.executor, SlurmOptions):
             end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
@@ -74,7 +76,7 @@ def _watched(
 def say_the_end(view: StudyView, *, export_best: bool) -> int:
     """Say what the study has come to, and export its best; return the exit code."""
     if view.state.status == FAILED:
-        raise broken(view)
+        raise failure_of(view)
     if view.state.status != FINISHED:
         print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
         return 0

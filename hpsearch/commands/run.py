@@ -41,9 +41,9 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     from hpsearch.commands.foreground import drive_here, say_the_end
     from hpsearch.terminal import Terminal
 
-    driven, _ = find_study(study, runs, trials=trials)
-    again = f"hpsearch run {driven.path}{runs_option(runs)}"
-    view = drive_here(driven, runs, Terminal(), again=again)
+    loaded, _ = find_study(study, runs, trials=trials)
+    command_to_go_on = f"hpsearch run {loaded.path}{runs_option(runs)}"
+    view = drive_here(loaded, runs, Terminal(), command_to_go_on=command_to_go_on)
     return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
@@ -55,7 +55,7 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
 def drive(study: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
     from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.driving import broken, find_study, open_outage
+    from hpsearch.commands.driving import failure_of, find_study, open_outage
     from hpsearch.commands.foreground import drive_patiently, say_the_end
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
@@ -65,8 +65,8 @@ def drive(study: str, runs: Path) -> int:
     with stop_flag((signal.SIGTERM, signal.SIGINT)) as flag:
         try:
             outage = open_outage(folder, flag, waits_at_start=True)
-            driven, _ = outage.run(lambda: find_study(study, runs))
-            view = drive_patiently(driven, runs, flag)
+            loaded, _ = outage.run(lambda: find_study(study, runs))
+            view = drive_patiently(loaded, runs, flag)
         except (*AWAY, ConflictError):
             if flag.is_set:
                 return INTERRUPTED
@@ -76,7 +76,7 @@ def drive(study: str, runs: Path) -> int:
     if view.state.status == FAILED:
         # A failed study ends with this exit code even if a full disk was the cause: with that of
         # DiskError, the supervisor would start the driver again.
-        say(f"{broken(view)}")
+        say(f"{failure_of(view)}")
         return StudyFailedError.exit_code
     try:
         return say_the_end(view, export_best=True)
@@ -89,20 +89,20 @@ def drive(study: str, runs: Path) -> int:
 
 @command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
 def tick(study: str, runs: Path) -> int:
-    from hpsearch.commands.driving import broken, find_study, held
+    from hpsearch.commands.driving import failure_of, find_study, opened_driver
     from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
     from hpsearch.study.view import StudyView
 
-    driven, folder = find_study(study, runs)
-    with held(driven, runs) as driver:
+    loaded, folder = find_study(study, runs)
+    with opened_driver(loaded, runs) as driver:
         driver.start(resume=False)
         driver.tick()
         driver.write_snapshot()
-        view = StudyView(driven, folder, driver.state, is_driven=True)
+        view = StudyView(loaded, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
-        raise broken(view)
-    print(f"{driven.spec.name}: {view.state.status}, {standing_text(view.state)}")
+        raise failure_of(view)
+    print(f"{loaded.spec.name}: {view.state.status}, {standing_text(view.state)}")
     return 0
 
 
@@ -115,9 +115,9 @@ def submit(study: str, runs: Path) -> int:
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.driving import find_study
 
-    driven, _ = find_study(study, runs)
-    if not leave_to_driver(driven, runs):
-        print(f"{driven.spec.name}: nothing is left to do")
+    loaded, _ = find_study(study, runs)
+    if not leave_to_driver(loaded, runs):
+        print(f"{loaded.spec.name}: nothing is left to do")
     return 0
 
 
@@ -128,9 +128,9 @@ def request(verb: "Verb", study: str, runs: Path) -> int:
     from hpsearch.study.view import open_view
 
     view = open_view(study, runs)
-    driven = study_to_resume(view) if verb == "resume" else view.study
-    refuse_what_changes_nothing(view, driven, verb)
-    ask(view, driven, runs, Request(verb))
+    loaded = study_to_resume(view) if verb == "resume" else view.study
+    refuse_what_changes_nothing(view, loaded, verb)
+    ask(view, loaded, runs, Request(verb))
     return 0
 
 

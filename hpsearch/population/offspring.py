@@ -85,7 +85,7 @@ def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed:
 
 
 def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], seed: int) -> Network:
-    first, last = parents[0].net, parents[-1].net
+    first, second = parents[0].net, parents[-1].net
     stream = _stream(first.weights.device, seed, role)
     match operator:
         case Clone() | HostAndAgent():
@@ -95,26 +95,26 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case SafeMutation(bound=bound):
             draws_moves = parents[0].style.rate > 0
             measure = policy_change if draws_moves else greedy_change
-            seen, most = _seen(role, parents, seed), _number(bound, first)
+            seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation(first, seen, bound=most, measure=measure, stream=stream)
         case DistillationCrossover(learning=learning):
-            seen = _seen(role, parents, seed)
-            return distilled(first, last, first, seen=seen, options=learning, stream=stream)
+            seen = _met_positions(role, parents, seed)
+            return distilled(first, second, first, seen=seen, options=learning, stream=stream)
         case LayerCrossover(share=share):
-            mixed = layer_crossover(first, last, share=_number(share, first), stream=stream)
+            mixed = layer_crossover(first, second, share=_number(share, first), stream=stream)
         case UnitCrossover(share=share):
             mixed = unit_crossover(
-                first, aligned(last, first), share=_number(share, first), stream=stream
+                first, aligned(second, first), share=_number(share, first), stream=stream
             )
         case AlignedAverage(share=share):
-            mixed = aligned_average(first, last, share=_number(share, first))
+            mixed = aligned_average(first, second, share=_number(share, first))
     if not mixed.statistics.shape[1]:
         return mixed
     # Batch norms must know what the mixture computes itself, not what its parents did.
-    return with_statistics_of(mixed, _seen(role, parents, seed).features)
+    return with_statistics_of(mixed, _met_positions(role, parents, seed).features)
 
 
-def _seen(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:
+def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:
     """Return positions that players meet against their panels, playing as in training's games."""
     device, is_host = players[0].net.weights.device, role == "host"
     never = torch.zeros(1, device=device)

@@ -122,8 +122,8 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     def _play(self) -> None:
         for _ in range(self.config.rollout_length):
             moves = self.rollouts.play(looks_ahead=False)
-            for learner, seen in zip(self.learners, moves, strict=True):
-                learner.replay_buffer.add(seen)
+            for learner, transitions in zip(self.learners, moves, strict=True):
+                learner.replay_buffer.add(transitions)
 
     def _learn(self) -> None:
         for learner in self.learners:

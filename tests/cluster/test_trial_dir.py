@@ -12,9 +12,9 @@ from hpsearch.cluster.records import (
     AttemptResult,
     Birth,
     Control,
-    Given,
     Heartbeat,
     JobPlan,
+    JobWork,
     Lineage,
     Parent,
     Start,
@@ -56,7 +56,7 @@ def test_a_job_is_read_as_it_was_written(study):
     study.job("j").write_next(2, ())
     study.job("j").write_next(3, match=7)
     given = [study.job("j").read_next(number) for number in (1, 2, 3, 4)]
-    assert given == [Given(assignments), Given(()), Given((), match=7), None]
+    assert given == [JobWork(assignments), JobWork(()), JobWork((), match=7), None]
 
 
 CHILD = Lineage(GaussianMutation("gaussian_mutation", 0.1), 7, (Parent(3, "x"),), member=2)

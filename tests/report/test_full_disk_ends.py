@@ -11,7 +11,7 @@ from views import Story
 from hpsearch import cli
 from hpsearch.cluster.failures import kind_of
 from hpsearch.commands import driving, foreground
-from hpsearch.commands.driving import broken
+from hpsearch.commands.driving import failure_of
 from hpsearch.commands.run import drive
 from hpsearch.errors import ConflictError, DiskError, StudyFailedError
 
@@ -93,7 +93,7 @@ def fail(story: Story, *kinds: str) -> None:
 
 def test_a_study_whose_jobs_met_a_full_disk_names_the_remedy(story):
     fail(story, "disk", "nan", "disk")
-    error = broken(story.view)
+    error = failure_of(story.view)
     assert type(error) is DiskError
     assert "free some space, then try these trials again with: hpsearch retry tiny" in str(error)
     assert "--kind disk" in str(error)
@@ -101,7 +101,7 @@ def test_a_study_whose_jobs_met_a_full_disk_names_the_remedy(story):
 
 def test_a_study_that_would_have_failed_all_the_same_is_no_matter_of_the_disk(story):
     fail(story, "nan", "disk", "code")
-    error = broken(story.view)
+    error = failure_of(story.view)
     assert type(error) is StudyFailedError
     assert "raise max_failures to go on all the same; for those of kind disk, free" in str(error)
 
@@ -110,7 +110,7 @@ def test_failures_that_were_tried_again_are_over(story):
     fail(story, "disk", "disk")
     story.add("requested", id="1", verb="retry", trials=[0, 1])
     fail(story, "nan", "nan")
-    error = broken(story.view)
+    error = failure_of(story.view)
     assert type(error) is StudyFailedError
     assert "--kind disk" not in str(error)
 

@@ -98,16 +98,16 @@ def _update_chunk(
     correction1: np.float32,
     correction2: np.float32,
     lr: np.float32,
-    kept: np.float32,
+    decay_factor: np.float32,
     eps: np.float32,
 ) -> None:
-    """Update some weights of a member; ``kept`` is what weight decay leaves of them."""
+    """Update some weights of a member; ``decay_factor`` is what weight decay leaves of them."""
     for w in range(len(weights)):
         gradient = gradients[w] * scale
         mean[w] = mean[w] * beta1 + gradient * (ONE - beta1)
         square[w] = square[w] * beta2 + gradient * gradient * (ONE - beta2)
         size = np.sqrt(square[w] / correction2) + eps
-        weights[w] = weights[w] * kept - lr * (mean[w] / correction1) / size
+        weights[w] = weights[w] * decay_factor - lr * (mean[w] / correction1) / size
 
 
 @scalar
