@@ -30,7 +30,8 @@ from hpsearch.population.fitness import Places, opponent_weights, strengths
 from hpsearch.population.options import Matches, PopulationOptions, scripted_players
 from hpsearch.population.statistics import Floats, resampled_rho
 from hpsearch.study.derived import SEED, key
-from hpsearch.study.records import COMPLETE, FAIL, Trial
+from hpsearch.study.records import COMPLETE, FAIL, PopulationRecord, Trial
+from hpsearch.study.spec import Objective
 from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
@@ -55,12 +56,34 @@ def compare_seeds(
         CorruptError: if no checkpoint is left to be measured.
     """
     objective = view.study.spec.objectives[0]
-    metric = objective.metric
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
+    trials = _judged(compared, seeds, failed, objective)
+    return Confirmation(
+        study=view.study.spec.name,
+        trained_by=trained.study.spec.name,
+        metric=objective.metric,
+        goal=objective.goal,
+        games=num_games,
+        response_steps=response_steps,
+        top=len(compared),
+        match=None,
+        favourite=best_trial(view).number,
+        trials=ranked(trials, objective.goal),
+    )
+
+
+def _judged(
+    compared: Sequence[Candidate],
+    seeds: Mapping[str, Sequence[SeedTraining]],
+    failed: Mapping[str, int],
+    objective: Objective,
+) -> list[ConfirmedTrial]:
+    """Return the candidates, judged by their trainings; the mappings are by configuration."""
+    metric = objective.metric
     known = [candidate.key for candidate in compared if seeds.get(candidate.key)]
     scores = [[seed.metrics[metric] for seed in seeds[key]] for key in known]
     verdicts = dict(zip(known, judge_seeds(scores, objective.goal), strict=True))
-    trials = [
+    return [
         ConfirmedTrial(
             candidate.trial.number,
             {end: candidate.trial.metrics[metric][end] for end in ("value", "low", "high")},
@@ -70,18 +93,6 @@ def compare_seeds(
         )
         for candidate in compared
     ]
-    return Confirmation(
-        study=view.study.spec.name,
-        trained_by=trained.study.spec.name,
-        metric=metric,
-        goal=objective.goal,
-        games=num_games,
-        response_steps=response_steps,
-        top=len(compared),
-        match=None,
-        favourite=best_trial(view).number,
-        trials=ranked(trials, objective.goal),
-    )
 
 
 def _seeds(
@@ -276,10 +287,7 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
             f"no match of {name} has been judged yet; look at it with: hpsearch status {name}"
         )
     population = view.state.population
-    members = population.matches[number].strengths
-    strongest = sorted(members, key=lambda trial: -members[trial])[:top]
-    champions = population.archive[-top:][::-1]
-    paths = last_checkpoints(view, dict.fromkeys([*strongest, *champions]))
+    paths = last_checkpoints(view, _strongest(population, number, top))
     if not paths:
         raise HpsearchError(
             f"the checkpoints of the strongest of {name} are gone or damaged, so no trial can "
@@ -307,3 +315,11 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
         favourite=best.number,
         trials=ranked(trials, MAXIMIZE),
     )
+
+
+def _strongest(population: PopulationRecord, match: int, top: int) -> list[int]:
+    """Return the ``top`` strongest members of a match, then as many champions; each trial once."""
+    members = population.matches[match].strengths
+    strongest = sorted(members, key=lambda trial: -members[trial])[:top]
+    champions = population.archive[-top:][::-1]
+    return list(dict.fromkeys([*strongest, *champions]))

@@ -2,9 +2,9 @@
 
 import json
 from argparse import BooleanOptionalAction
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpsearch import files
 from hpsearch.commands.command import (
@@ -23,6 +23,8 @@ from hpsearch.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
+
+    from hpsearch.analysis.standings import Standings
 
 MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
 
@@ -81,13 +83,7 @@ def crossplay(
     as_json: bool,
 ) -> int:
     from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
-    from hpsearch.analysis.standings import (
-        csv_text,
-        plain_standings,
-        print_standings,
-        standings,
-        write_matrix,
-    )
+    from hpsearch.analysis.standings import plain_standings, print_standings, standings
     from hpsearch.terminal import Terminal
 
     if games < MIN_GAMES:
@@ -102,13 +98,20 @@ def crossplay(
     else:
         width = Terminal().width if Terminal().is_terminal else None
         print_standings(Terminal(), measured, intervals=intervals, width=width)
-    if output is not None and output.suffix == ".json":
-        files.write_json(output, plain)
-    elif output is not None and output.suffix == ".csv":
-        files.write_text(output, csv_text(measured))
-    elif output is not None:
-        write_matrix(measured, output)
+    if output is not None:
+        _write_output(output, measured, plain)
     return 0
+
+
+def _write_output(output: Path, measured: "Standings", plain: Mapping[str, Any]) -> None:
+    from hpsearch.analysis.standings import csv_text, write_matrix
+
+    if output.suffix == ".json":
+        files.write_json(output, plain)
+    elif output.suffix == ".csv":
+        files.write_text(output, csv_text(measured))
+    else:
+        write_matrix(measured, output)
 
 
 def _device(name: str) -> "torch.device":

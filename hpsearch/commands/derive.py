@@ -23,6 +23,7 @@ from hpsearch.errors import INTERRUPTED, UsageError
 from hpsearch.names import NAME_RULE, is_name, runs_option
 
 if TYPE_CHECKING:
+    from hpsearch.analysis.confirmation import Confirmation
     from hpsearch.study.view import StudyView
 
 
@@ -62,7 +63,6 @@ def confirm(
     submit: bool,
     as_json: bool,
 ) -> int:
-    from hpsearch.analysis import confirmation
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
@@ -87,6 +87,15 @@ def confirm(
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
 
         confirmed = compare_seeds(view, after, compared, games, best_response)
+    _conclude(view, runs, confirmed, as_json=as_json)
+    return 0
+
+
+def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_json: bool) -> None:
+    """Give a confirmation its advice; write it into the study's folder, and print it."""
+    from hpsearch.analysis import confirmation
+    from hpsearch.terminal import Terminal
+
     advice = confirmation.advice_text(confirmed, runs_option(runs))
     confirmed = replace(confirmed, advice=advice)
     plain = confirmation.plain_confirmation(confirmed)
@@ -95,7 +104,6 @@ def confirm(
         print(json.dumps(plain, indent=1))
     else:
         confirmation.print_confirmation(Terminal(), confirmed)
-    return 0
 
 
 def _refuse_training(

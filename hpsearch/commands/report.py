@@ -52,10 +52,7 @@ def report(
     from hpsearch.study.view import open_view
     from hpsearch.terminal import say
 
-    if output is not None and output.suffix not in (".html", ".htm"):
-        raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} for the page; make it first")
+    _check_output(output)
     program = plotly_js()
     view = open_view(study, runs)
     beside = None if other is None else open_view(other, runs)
@@ -79,6 +76,13 @@ def report(
     files.write_text(path, page_text(material, program))
     print(path)
     return 0
+
+
+def _check_output(output: Path | None) -> None:
+    if output is not None and output.suffix not in (".html", ".htm"):
+        raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent} for the page; make it first")
 
 
 def _check_place(path: Path) -> None:

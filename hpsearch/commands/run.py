@@ -22,6 +22,7 @@ from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
     from hpsearch.study.requests import Verb
+    from hpsearch.study.view import StudyView
 
 
 @command(
@@ -155,7 +156,6 @@ pause, resume, stop, cancel = (
 )
 def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> int:
     from hpsearch.commands.background import ask
-    from hpsearch.study.records import FAIL
     from hpsearch.study.requests import Request
     from hpsearch.study.view import open_view
 
@@ -173,14 +173,7 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
             raise UsageError(
                 f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
             )
-    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
-    chosen = tuple(
-        trial.number
-        for trial in view.state.told(FAIL)
-        if (not kinds or trial.failure in kinds)
-        and (not numbers or trial.number in numbers)
-        and trial.number not in again
-    )
+    chosen = _failed_trials(view, kinds, numbers)
     may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
     if not chosen and not may_have_failed:
         raise UsageError(
@@ -194,3 +187,19 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
     kinds = () if numbers else tuple(kinds or KINDS)
     ask(view, view.study, runs, Request("retry", chosen, kinds))
     return 0
+
+
+def _failed_trials(
+    view: "StudyView", kinds: Collection[str], numbers: Collection[int]
+) -> tuple[int, ...]:
+    """Return the failed trials that were not tried again; no ``kinds`` or ``numbers`` are all."""
+    from hpsearch.study.records import FAIL
+
+    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
+    return tuple(
+        trial.number
+        for trial in view.state.told(FAIL)
+        if (not kinds or trial.failure in kinds)
+        and (not numbers or trial.number in numbers)
+        and trial.number not in again
+    )

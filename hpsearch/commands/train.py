@@ -20,7 +20,7 @@ from hpsearch.errors import (
 from hpsearch.names import NAME_RULE, check_places, is_name
 
 if TYPE_CHECKING:
-    from hpsearch.cluster.records import Heartbeat
+    from hpsearch.cluster.records import AttemptResult, Heartbeat
     from hpsearch.cluster.study_dir import TrialDir
     from hpsearch.trainers.config import TrainerConfig
 
@@ -53,17 +53,13 @@ def train(
 ) -> int:
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
     from hpsearch.cluster.single_run import open_run, train_alone
-    from hpsearch.cluster.study_dir import TrialDir
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
     from hpsearch.terminal import Terminal
 
     check_places(config, runs)
     resumes = [] if resume is None else [f"checkpoint.resume={resume}"]
     trained = _configuration(config, [*overrides, *resumes])
-    name = config.stem if name is None else name
-    if not is_name(name):
-        raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
-    folder = (runs / name).absolute()
+    folder = _run_folder(runs, config.stem if name is None else name)
     _use_threads(threads)
     console = Terminal()
     with (
@@ -80,6 +76,21 @@ def train(
             file=sys.stderr,
         )
         return INTERRUPTED
+    _check_finished(result, folder)
+    console.print(metrics_table(result.metrics))
+    print(f"checkpoints and curves are in {folder}")
+    return 0
+
+
+def _run_folder(runs: Path, name: str) -> Path:
+    if not is_name(name):
+        raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
+    return (runs / name).absolute()
+
+
+def _check_finished(result: "AttemptResult", folder: Path) -> None:
+    from hpsearch.cluster.study_dir import TrialDir
+
     if result.kind == DISK:
         raise DiskError(
             f"training stopped ({result.message}); free some space, then run the same command again"
@@ -88,9 +99,6 @@ def train(
         fault = TrialDir(folder).fault
         where = f"; {fault} tells it in full" if result.kind == CODE else ""
         raise TrainingFailedError(f"training failed ({result.kind}): {result.message}{where}")
-    console.print(metrics_table(result.metrics))
-    print(f"checkpoints and curves are in {folder}")
-    return 0
 
 
 def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":

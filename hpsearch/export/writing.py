@@ -176,18 +176,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     source, players = _last_players(view, trial, config, torch.device("cpu"))
     device = device_of(config["device"])
     measured = players if device.type == "cpu" else _last_players(view, trial, config, device)[1]
-    conditions, rows = certify(measured, how.num_games)
-    measures = {
-        "study": view.study.spec.name,
-        "trial": trial.number,
-        "objective": view.study.spec.objectives[0].metric,
-        "params": view.study.space.decode(trial.last_params),
-        "search_metrics": trial.metrics,
-        "conditions": asdict(conditions),
-        "rows": [asdict(row) for row in rows],
-        "crossplay": crossplay(view, trial),
-        "provenance": versions(),
-    }
+    measures = _measures(view, trial, measured, how.num_games)
     bundle.root.mkdir(exist_ok=True)
     bundle.config.write_text(config_text(config, "yaml"), encoding="utf-8")
     _write_json(bundle.certificate, measures)
@@ -216,6 +205,24 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     if how.key is not None:
         sign(bundle.provenance, how.key)
     return measures
+
+
+def _measures(
+    view: StudyView, trial: Trial, players: Mapping[str, SavedPlayer], num_games: int
+) -> Measures:
+    """Return what the certificate of a trial says of its players."""
+    conditions, rows = certify(players, num_games)
+    return {
+        "study": view.study.spec.name,
+        "trial": trial.number,
+        "objective": view.study.spec.objectives[0].metric,
+        "params": view.study.space.decode(trial.last_params),
+        "search_metrics": trial.metrics,
+        "conditions": asdict(conditions),
+        "rows": [asdict(row) for row in rows],
+        "crossplay": crossplay(view, trial),
+        "provenance": versions(),
+    }
 
 
 def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: str) -> None:
