@@ -78,6 +78,8 @@ class MirroredStorage(BaseStorage):
         """by study, in the order of their numbers; a study is absent until it is asked for"""
         self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
         self._directions: dict[int, list[StudyDirection]] = {}
+        self._may_wait: set[int] = set()
+        """studies of which a trial may wait; Optuna looks for one whenever it is asked"""
         self._writes_behind = False
         self._draft: FrozenTrial | None = None
         self._lock = threading.RLock()
@@ -262,9 +264,14 @@ class MirroredStorage(BaseStorage):
         """Return the trials of a study, the draft among those that run."""
         with self._lock:
             trials = self._loaded(study_id)
-            if self._draft is not None:
-                trials = [*trials, self._draft]
+            waiting_alone = states == (TrialState.WAITING,)
+            if waiting_alone and study_id not in self._may_wait:
+                return []
             chosen = [trial for trial in trials if states is None or trial.state in states]
+            if waiting_alone and not chosen:
+                self._may_wait.remove(study_id)
+            if self._draft is not None and (states is None or TrialState.RUNNING in states):
+                chosen.append(self._draft)
         return copy.deepcopy(chosen) if deepcopy else chosen
 
     def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
@@ -308,7 +315,12 @@ class MirroredStorage(BaseStorage):
         if trial_id in self._places:
             study_id, index = self._places[trial_id]
             self._trials[study_id][index] = trial
+            self._note_if_waiting(study_id, trial)
         return trial
+
+    def _note_if_waiting(self, study_id: int, trial: FrozenTrial) -> None:
+        if trial.state == TrialState.WAITING:
+            self._may_wait.add(study_id)
 
     @contextmanager
     def _forgetting_if_lost(self, study_id: int | None) -> Iterator[None]:
@@ -331,6 +343,7 @@ class MirroredStorage(BaseStorage):
             return
         self._places[trial_id] = (study_id, trial.number)
         self._trials[study_id].append(trial)
+        self._note_if_waiting(study_id, trial)
 
     def _find(self, study_id: int, number: int) -> int | None:
         """Return the id of a trial in the database, None if there is none of this number."""
@@ -347,6 +360,7 @@ class MirroredStorage(BaseStorage):
     def _load(self, study_id: int) -> None:
         trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
         self._trials[study_id] = trials
+        self._may_wait.add(study_id)
         for index, trial in enumerate(trials):
             self._places[trial._trial_id] = (study_id, index)
         # Without this, a garbage collection during an ask would scan a million objects that are

@@ -121,3 +121,45 @@ def test_a_trial_that_a_user_enqueued_comes_first(
     study.enqueue_trial({"lr": 0.5})
     assert (ask(study, storage).number, stored(storage)[0].params["lr"]) == (0, 0.5)
     assert ask(study, storage).number == 1
+
+
+class Looked(list[FrozenTrial]):
+    """Trials, and how often all of them were looked at."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[FrozenTrial]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_an_ask_looks_for_waiting_trials_only_where_there_may_be_some(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    study_id = study._study_id
+    for _ in range(2):
+        ask(study, storage)
+    trials = storage._trials[study_id] = Looked(storage._trials[study_id])
+    ask(study, storage)
+    study.tell(1, 0.5)
+    ask(study, storage)
+    assert trials.times == 0
+    study.enqueue_trial({"lr": 0.5})
+    assert ask(study, storage).params["lr"] == 0.5
+    assert ask(study, storage).params["lr"] != 0.5
+    assert trials.times == 2  # one waited, none does any more
+    storage.set_trial_state_values(trials[-1]._trial_id, TrialState.WAITING)
+    assert storage.get_all_trials(study_id, states=(TrialState.WAITING,)) == [trials[-1]]
+
+
+def test_the_draft_is_among_the_running_trials_alone(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    ask(study, storage)
+    study.tell(0, 0.5)
+    study.ask()
+    numbers = {
+        states: [trial.number for trial in study.get_trials(states=states)]
+        for states in (None, (TrialState.RUNNING,), (TrialState.COMPLETE,), (TrialState.WAITING,))
+    }
+    assert list(numbers.values()) == [[0, 1], [1], [0], []]
