@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from hpsearch.cluster.record_files import MAX_STEP
@@ -98,12 +99,15 @@ class JobHeartbeat:
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
-        members = {(member.trial, member.attempt): member for member in self.members}
-        member = members.get((trial, attempt))
+        member = self._by_attempt.get((trial, attempt))
         if member is None:
             return None
         step, saved, speed = member.step, member.saved, self.steps_per_second
         return Heartbeat(self.at, step, saved, speed, self.host, self.pid, self.is_busy)
+
+    @cached_property
+    def _by_attempt(self) -> dict[tuple[int, int], MemberHeartbeat]:
+        return {(member.trial, member.attempt): member for member in self.members}
 
 
 @dataclass(frozen=True)

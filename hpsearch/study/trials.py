@@ -58,8 +58,8 @@ class Trials:
         self._optuna = optuna_study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
-        self._configs: dict[int, tuple[TrainerConfig, str]] = {}
-        """by trial: its configuration and the name of its shape, until it is told"""
+        self._configs: dict[int, TrainerConfig] = {}  # by trial, until it is told
+        self._shapes: dict[int, str] = {}  # likewise
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
         self.metric_names = tuple(objective.metric for objective in study.spec.objectives)
@@ -187,6 +187,7 @@ class Trials:
         a failed trial they would learn nothing.
         """
         self._configs.pop(trial.number, None)
+        self._shapes.pop(trial.number, None)
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
@@ -225,20 +226,21 @@ class Trials:
 
         Then it is that of the last copy that took the trial's place, where there are islands.
         """
-        return self._config_and_shape(trial)[0]
-
-    def shape(self, trial: Trial) -> str:
-        """Return a name of the trial's shape; trials of one shape can train together."""
-        return self._config_and_shape(trial)[1]
-
-    def _config_and_shape(self, trial: Trial) -> tuple[TrainerConfig, str]:
         if trial.number in self._configs:
             return self._configs[trial.number]
         config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")
-        both = config, shape_key(config)
         if trial.told is None:  # else it would never be forgotten
-            self._configs[trial.number] = both
-        return both
+            self._configs[trial.number] = config
+        return config
+
+    def shape(self, trial: Trial) -> str:
+        """Return a name of the trial's shape; trials of one shape can train together."""
+        if trial.number in self._shapes:
+            return self._shapes[trial.number]
+        shape = shape_key(self.config(trial))
+        if trial.told is None:
+            self._shapes[trial.number] = shape
+        return shape
 
     @property
     def never_prunes(self) -> bool:

@@ -41,6 +41,19 @@ def test_a_sign_of_life_is_read_as_it_was_written(file):
     assert (file.age(60.0), file.age(40.0)) == (10.0, 0.0)
 
 
+def test_the_members_of_a_sign_of_life_are_gone_through_once():
+    looks = []
+
+    class Members(tuple):
+        def __iter__(self):
+            looks.append(1)
+            return super().__iter__()
+
+    beat = replace(BEAT, members=Members((FIRST, SECOND)))
+    assert (beat.of(3, 1).step, beat.of(4, 2).step, beat.of(4, 1)) == (0, 0, None)
+    assert len(looks) == 1
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 1}', "\x00\x00"])
 def test_a_damaged_one_is_none(file, text):
     file.replace(BEAT)

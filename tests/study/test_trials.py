@@ -204,3 +204,18 @@ def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: P
         assert not trials.is_at_last_rung(trial)
         trial.reported[804] = 0.1
         assert trials.is_at_last_rung(trial)
+
+
+def test_the_shape_of_a_told_trial_is_made_only_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = new_study(tmp_path)
+    with trials_of(study) as trials:
+        asked = trials.ask([], [], ())
+        trial = Trial(asked.number, asked.params)
+        shape = trials.shape(trial)
+        trials.tell(trial, "finished", metrics(0.5), failure=None)
+        trial.told = "finished"
+        assert trials.shape(trial) == shape
+        monkeypatch.setattr("hpsearch.study.trials.shape_key", lambda config: 1 / 0)
+        assert trials.config(trial).steps == 16
