@@ -150,8 +150,9 @@ def _whole_page_entry(study: StudyDir) -> None:
     from hpsearch.report.page.answer import confirmation_section
 
     entry = whole_confirmation(_view(study))
-    material: Any = SimpleNamespace(confirmation=entry, is_confirmed=True)
-    list(confirmation_section(material))
+    if entry is not None:
+        material: Any = SimpleNamespace(confirmation=entry, is_confirmed=True)
+        list(confirmation_section(material))
 
 
 def _garbage(study: StudyDir) -> None:

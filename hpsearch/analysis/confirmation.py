@@ -149,6 +149,7 @@ def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
 
     Raises:
         CorruptError: if the file that says so is damaged.
+        DiskError: if it cannot be read.
     """
     data = read_json(view.folder.confirmation)
     if data is None:
@@ -166,24 +167,35 @@ def _is_current(view: StudyView, data: Any) -> bool:
     return compared == {candidate.trial.number for candidate in best_candidates(view, data["top"])}
 
 
-def whole_confirmation(view: StudyView) -> Confirmation:
-    """Return all that the file of a confirmation says, which exists.
+def whole_confirmation(view: StudyView) -> Confirmation | None:
+    """Return all that the file of a confirmation says, None if nothing was confirmed.
 
     Raises:
         CorruptError: if it lacks something; it may hold more.
+        DiskError: if it cannot be read.
     """
-    known = _known(Confirmation, read_json(view.folder.confirmation))
-    if isinstance(known, dict) and isinstance(known.get("trials"), list):
-        known["trials"] = [_known(ConfirmedTrial, entry) for entry in known["trials"]]
+    data = read_json(view.folder.confirmation)
+    if data is None:
+        return None
     try:
-        return read(Confirmation, known, source=str(view.folder.confirmation))
+        return read(Confirmation, _known(Confirmation, data), source=str(view.folder.confirmation))
     except ConfigError as error:
         raise _damaged(view) from error
 
 
+RECORDS_IN: Final = {"trials": ConfirmedTrial, "seeds": SeedTraining}  # by the field of their list
+
+
 def _known(kind: type, data: Any) -> Any:
+    """Return a record's data, and that of records in it, without keys that are no fields."""
+    if not isinstance(data, dict):
+        return data
     names = field_hints(kind)
-    return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
+    known = {key: value for key, value in data.items() if key in names}
+    for key, inner in RECORDS_IN.items():
+        if isinstance(known.get(key), list):
+            known[key] = [_known(inner, entry) for entry in known[key]]
+    return known
 
 
 def _damaged(view: StudyView) -> CorruptError:

@@ -1,6 +1,8 @@
 """The parts of the page: jobs, seeds, comparisons, escaping, size, against counting by hand."""
 
+import errno
 import json
+import os
 import random
 import re
 import sys
@@ -12,6 +14,7 @@ from cli_tools import write_study
 from pages import check_page, read_page, trace
 from views import METRIC, Story, rho
 
+from hpsearch.analysis.confirmation import whole_confirmation
 from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.dashboard.figures import timeline
 from hpsearch.errors import UsageError
@@ -292,6 +295,39 @@ def test_a_damaged_confirmation_does_not_stop_the_page(story, wrong):
         data["trials"][0] |= wrong
         path.write_text(json.dumps(data))
     assert "confirmation.json" in page_of(story)[1].words
+
+
+def test_a_confirmation_of_a_later_version_may_hold_more(story):
+    told(story, 0, 0.1)
+    path = story.view.folder.confirmation
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_confirmation(story, [(0, [0, 1])])
+    known = whole_confirmation(story.view)
+    data = json.loads(path.read_text())
+    (trial,) = data["trials"]
+    for record in (data, trial, *trial["seeds"]):
+        record["later"] = [{"seed": 1}]
+    path.write_text(json.dumps(data))
+    assert whole_confirmation(story.view) == known
+    assert [seed.seed for seed in known.trials[0].seeds] == [0, 1]
+
+
+def test_a_confirmation_that_may_not_be_read_does_not_stop_the_page(story, monkeypatch):
+    told(story, 0, 0.1)
+    path = story.view.folder.confirmation
+    opened, stat = os.open, os.stat
+
+    def refuse(call):
+        def refusing(name, *arguments, **options):
+            if name == path:
+                raise PermissionError(errno.EACCES, "Permission denied", str(name))
+            return call(name, *arguments, **options)
+
+        return refusing
+
+    monkeypatch.setattr(os, "open", refuse(opened))
+    monkeypatch.setattr(os, "stat", refuse(stat))
+    assert f"{path} cannot be read" in page_of(story)[1].words
 
 
 def test_the_front_holds_the_trials_that_no_other_beats_in_everything(tmp_path):

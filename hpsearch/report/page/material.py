@@ -188,7 +188,7 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
     """Return the trial that `export` takes, and whether a confirmation named it."""
     try:
         confirmed = read_confirmed(view)
-    except CorruptError:
+    except (CorruptError, DiskError):
         confirmed = None  # the page says so below, in the confirmation's place
     if confirmed is not None:
         trial, is_current = confirmed
@@ -198,12 +198,10 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
 
 
 def _confirmation(view: StudyView, elsewhere: str) -> Confirmation | str:
-    if not view.folder.confirmation.exists():
-        return (
-            f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
-            f"hpsearch confirm {view.study.spec.name}{elsewhere}"
-        )
-    return whole_confirmation(view)
+    return whole_confirmation(view) or (
+        f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
+        f"hpsearch confirm {view.study.spec.name}{elsewhere}"
+    )
 
 
 def _or_why(read: Callable[[], T | str]) -> T | str:
