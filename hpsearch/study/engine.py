@@ -216,6 +216,8 @@ def persist(
     """
     end, pause = time.monotonic() + patience, 0.02
     while True:
+        # Spread, so that two processes that collided do not collide again.
+        wait = pause * random.uniform(0.5, 1.5)
         try:
             return operation()
         except HpsearchError:
@@ -225,10 +227,9 @@ def persist(
             violated = isinstance(fault, IntegrityError)
             if fault is None or (violated and not creates):
                 raise
-            if not (violated or _passes(fault)) or time.monotonic() + pause > end:
+            if not (violated or _passes(fault)) or time.monotonic() + wait > end:
                 raise _translated(fault, url, patience) from error
-        # Spread, so that two processes that collided do not collide again.
-        time.sleep(pause * random.uniform(0.5, 1.5))
+        time.sleep(wait)
         pause = min(2 * pause, 2.0)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy
@@ -182,6 +183,16 @@ def test_lock_that_is_released_is_waited_for(
 def test_lock_that_stays_is_reported(database: Database, url: str) -> None:
     with pytest.raises(StorageUnavailableError, match="locked by another process for 0 seconds"):
         engine.persist(url, lambda: fail("database is locked"), patience=0.2)
+
+
+def test_nothing_is_waited_for_beyond_patience(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    clock = {"monotonic": lambda: now[0], "sleep": lambda wait: now.append(now.pop() + wait)}
+    monkeypatch.setattr(engine, "time", SimpleNamespace(**clock))
+    monkeypatch.setattr(engine, "random", SimpleNamespace(uniform=lambda low, high: high))
+    with pytest.raises(StorageUnavailableError):
+        engine.persist(url, lambda: fail("database is locked"), patience=0.075)
+    assert now == [pytest.approx(1.5 * 0.02)], "the next wait would end too late"
 
 
 def test_lost_connection_is_repeated_but_not_in_the_commit(
