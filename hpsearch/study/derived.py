@@ -33,23 +33,23 @@ BRED_SUFFIX: Final = "-bred"
 SEED: Final = "seed"  # the path that a search may search, too; what is held out overrules it
 
 
-class Kind(NamedTuple):
+class DerivedKind(NamedTuple):
     name: str  # in messages
     is_one: Callable[[Study], bool]  # whether a study is of this kind
     remedy: str  # what to do where the folder belongs to another study
 
 
-CONFIRMATION: Final = Kind(
+CONFIRMATION: Final = DerivedKind(
     "confirmation",
     lambda study: isinstance(study.spec.sampler, ListedOptions),
     f"a study is confirmed under its name and {CONFIRM_SUFFIX}, so search under another name",
 )
-REPLAY: Final = Kind(
+REPLAY: Final = DerivedKind(
     "replay",
     lambda study: population_of(study) is not None,
     "move it away, or breed under another name",
 )
-BRED: Final = Kind(
+BRED: Final = DerivedKind(
     "bred study",
     lambda study: study.spec.population is not None and bool(study.spec.population.founders),
     "give --name another name",
@@ -67,7 +67,7 @@ def derived_name(name: str, suffix: str, made: str) -> str:
     return longer
 
 
-def begun_derived(folder: StudyDir, kind: Kind) -> Study | None:
+def begun_derived(folder: StudyDir, kind: DerivedKind) -> Study | None:
     """Return the derived study that was begun in its ``folder``, None if none was.
 
     Raises ConfigError if its file is wrong now, ConflictError if the folder is another study's.

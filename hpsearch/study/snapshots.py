@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind(Generic[K, V]):
+class RowKind(Generic[K, V]):
     """A kind of record of which each is written once, when no event changes it any more."""
 
     name: str
@@ -101,7 +101,7 @@ class Kind(Generic[K, V]):
         return _record(self.cls, self.converters, data)
 
 
-TRIALS: Final = Kind(
+TRIAL_ROWS: Final = RowKind(
     *(TRIAL, "trials", int, "number", Trial),
     new=vars(Trial(-1, {})) | {"params": None},
     converters={
@@ -111,7 +111,7 @@ TRIALS: Final = Kind(
         "takeovers": lambda takeovers: tuple(Exploit(**takeover) for takeover in takeovers),
     },
 )
-JOBS: Final = Kind(
+JOB_ROWS: Final = RowKind(
     *(JOB, "jobs", str, "name", Job),
     new=vars(Job("", [])) | {"groups": None},
     converters={
@@ -119,7 +119,7 @@ JOBS: Final = Kind(
         "running": set,
     },
 )
-MATCHES: Final = Kind(
+MATCH_ROWS: Final = RowKind(
     *(MATCH, "matches", int, "number", Match),
     new=vars(Match(0, {}, (), ())) | {"members": None, "ended": None, "archive": None},
     converters={
@@ -154,8 +154,12 @@ def is_settled(record: Trial | Job | Match) -> bool:
             return record.is_over
 
 
-def _records(state: StudyState) -> tuple[tuple[Kind[Any, Any], Mapping[Any, Any]], ...]:
-    return (TRIALS, state.trials), (JOBS, state.jobs), (MATCHES, state.population.matches)
+def _records(state: StudyState) -> tuple[tuple[RowKind[Any, Any], Mapping[Any, Any]], ...]:
+    return (
+        (TRIAL_ROWS, state.trials),
+        (JOB_ROWS, state.jobs),
+        (MATCH_ROWS, state.population.matches),
+    )
 
 
 def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
@@ -200,17 +204,17 @@ def head_text(state: StudyState) -> str:
 def restored(head: Mapping[str, Any], rows: "SnapshotRows") -> StudyState:
     """Return the state of a head, which reads from ``rows`` what has settled and it leaves out."""
 
-    def stored(kind: Kind[K, V]) -> Stored[K, V]:
+    def stored(kind: RowKind[K, V]) -> Stored[K, V]:
         known = {kind.key(data[kind.field]): kind.record(data) for data in head[kind.plural]}
         return Stored(kind, known, head[f"num_{kind.plural}"] - len(known), rows)
 
     state = _record(StudyState, _STATE, head["state"])
-    state.trials, state.jobs = trials, jobs = stored(TRIALS), stored(JOBS)
+    state.trials, state.jobs = trials, jobs = stored(TRIAL_ROWS), stored(JOB_ROWS)
     state.untold = {number: trial for number, trial in trials.known.items() if trial.told is None}
     state.live = {name: job for name, job in jobs.known.items() if not job.ended}
     state.tally = _record(Tally, _TALLY, head["tally"])
     state.population = _record(PopulationRecord, _POPULATION, head["population"])
-    state.population.matches = stored(MATCHES)
+    state.population.matches = stored(MATCH_ROWS)
     return state
 
 
@@ -362,7 +366,7 @@ class Stored(MutableMapping[K, V]):
     """
 
     def __init__(
-        self, kind: Kind[K, V], known: dict[K, V], num_stored: int, rows: SnapshotRows
+        self, kind: RowKind[K, V], known: dict[K, V], num_stored: int, rows: SnapshotRows
     ) -> None:
         """Take what is in memory, how many others there are, and where they are."""
         self.kind = kind
