@@ -78,7 +78,12 @@ class ReadOnlyStorage(BaseStorage):
                 self._kept, self.changed_at = dict(system_attrs), time.monotonic()
 
     def add(
-        self, remark: str, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
+        self,
+        remark: str,
+        *,
+        system_attrs: Attrs,
+        user_attrs: Attrs,
+        of_trials: Mapping[int, Attrs],
     ) -> None:
         """Show attributes beside those, and system attributes of trials by their numbers.
 

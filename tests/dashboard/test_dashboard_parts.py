@@ -346,12 +346,13 @@ def test_a_remark_stands_in_for_a_note_until_there_is_one():
     def seen():
         return note.get_note_from_system_attrs(shown.get_study_system_attrs(3), None)
 
-    shown.add("who is the champion", {}, {}, {})
+    nothing = {"system_attrs": {}, "user_attrs": {}, "of_trials": {}}
+    shown.add("who is the champion", **nothing)
     assert seen() == {"version": 0, "body": "who is the champion"}
     note.save_note_with_version(shown, 3, None, 1, "mine")
     assert seen() == {"version": 1, "body": "mine"}
     assert set(written.values()) == {1, "mine"}
-    shown.add("who is the champion now", {}, {}, {})
+    shown.add("who is the champion now", **nothing)
     assert seen()["body"] == "mine"
 
 
