@@ -103,6 +103,23 @@ def test_file_systems_are_told_by_the_mounts(path, kind, is_network):
     assert (file_system.type, file_system.is_network) == (kind, is_network)
 
 
+def test_mounts_are_those_of_the_system(monkeypatch):
+    def partitions(all):
+        assert all, "network file systems are no physical ones"
+        return [SimpleNamespace(mountpoint="/my disk", fstype="nfs4")]
+
+    monkeypatch.setattr(machine.psutil, "disk_partitions", partitions)
+    assert machine.read_mounts() == [FileSystem(Path("/my disk"), "nfs4")]
+
+
+def test_a_system_may_not_tell_its_mounts(monkeypatch):
+    def unreadable(all):
+        raise OSError("no table of mounts")
+
+    monkeypatch.setattr(machine.psutil, "disk_partitions", unreadable)
+    assert machine.read_mounts() == []
+
+
 def test_without_mounts_the_file_system_is_not_known(tmp_path):
     assert machine.check_file_system(Path("runs"), []).level == "skipped"
 
