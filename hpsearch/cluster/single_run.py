@@ -63,7 +63,7 @@ def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResu
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
         Population([member], flag, place, heartbeats, watcher=watcher).run()
-    except HpsearchError:
+    except HpsearchError:  # a user's error, not a failure of training
         raise
     except Exception as error:
         write_text(trial.fault, "".join(traceback.format_exception(error)))

@@ -67,9 +67,8 @@ class Match:
     """of each trial that played as a member, in logarithms of rho"""
     intervals: dict[int, list[float]] = field(default_factory=dict)
     """ends of the 95 % interval of each, on the starts that confirm"""
-    game: dict[str, Any] | None = (
-        None  # that all players of the match play, see `generation.game_of`
-    )
+    game: dict[str, Any] | None = None
+    """that all players of the match play, see `generation.game_of`"""
     answers: list[dict[str, Any]] = field(default_factory=list)
     """how the champion of the match before fared against opponents trained for it alone"""
     champion: int | None = None  # the strongest of them, None until it is decided

@@ -18,8 +18,6 @@ from slot_stories import (
     ended,
     terminate,
 )
-
-# Coming.
 from working import work
 
 from hpsearch.cluster import member
@@ -28,6 +26,8 @@ from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.trainer import Trainer
+
+# Coming.
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])

@@ -166,13 +166,13 @@ def _assign_heads(heads: Heads, similar: Sequence[Tensor]) -> list[Tensor]:
 
     Exact: how alike two heads are is the value of the best order of their units.
     """
-    size, count = similar[0].shape[0] // heads.count, range(heads.count)
+    size, places = similar[0].shape[0] // heads.count, range(heads.count)
     # (heads of the other, own heads, units, units)
     tables = [table.unfold(0, size, size).unfold(1, size, size) for table in similar]
-    inner = [[[_assign(table[i, j]) for j in count] for i in count] for table in tables]
+    inner = [[[_assign(table[i, j]) for j in places] for i in places] for table in tables]
     alike = torch.zeros(heads.count, heads.count, dtype=torch.float64)
     for table, orders in zip(tables, inner, strict=True):
-        for i, j in product(count, count):
+        for i, j in product(places, places):
             alike[i, j] += _value(table[i, j], orders[i][j])
     chosen = _assign(alike).tolist()
     return [torch.cat([j * size + orders[i][j] for i, j in enumerate(chosen)]) for orders in inner]

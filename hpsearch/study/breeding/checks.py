@@ -80,7 +80,8 @@ def growths_of(
     """Yield what changes where a role grows into the next larger net_arch that there is.
 
     Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
-    parameters exist as before, so that nothing but the net_arch differs.
+    parameters exist as before, so that nothing but the net_arch differs. ``params`` are the trial's
+    as Optuna stores them, which make ``config``.
     """
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"

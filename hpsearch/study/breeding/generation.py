@@ -297,13 +297,10 @@ class Judge:
         params: dict[str, Any] = {}
         for path in space.order:
             if space.is_active(path, space.decode(params)):
-                parameter, value = (
-                    space.parameters[path],
-                    value_at(self._study.founders[founder], path),
-                )
-                params[path] = (
-                    label_of(value)
-                    if isinstance(parameter, CategoricalParameter)
-                    else min(max(value, parameter.low), parameter.high)
-                )
+                parameter = space.parameters[path]
+                value = value_at(self._study.founders[founder], path)
+                if isinstance(parameter, CategoricalParameter):
+                    params[path] = label_of(value)
+                else:
+                    params[path] = min(max(value, parameter.low), parameter.high)
         return params
