@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from hpsearch.audit.books import Books
@@ -20,18 +19,21 @@ from hpsearch.audit.finding import (
 from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, folded
 from hpsearch.schema import Config, paths, value_at
 from hpsearch.study.breeding.lineage import dead_ends
-from hpsearch.study.spec import stored_study
+from hpsearch.study.records import PlannedTrial, Trial
+from hpsearch.study.spec import Study, stored_study
 from hpsearch.study.state import StudyState
 
 
 def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     """Yield what is missing, damaged, or of another origin than events say."""
+    yield from checked("config", None, _configs(books, ledger, disk))
     state = folded(books.events)
-    if state is not None:
-        yield from checked("config", None, _configs(books, state, disk))
-    elif not ledger.faults:
-        yield Fault("events", None, "no command can read the events, although their order is right")
-    ends = _ends(state)
+    ends = _ends(books, state)
+    if state is None:
+        yield Fault("events", None, "no command can read the events")
+    if ends is None:
+        unknown = "whether last checkpoints are there, and of whom nodes descend"
+        yield Fault("checkpoints", None, f"until the events are right it is not checked {unknown}")
     for number, trial in ledger.trials.items():
         files, may_be_gone = disk.trial(number), ends is None or number in ends
         yield from checked("checkpoints", number, _checkpoints(trial, files, may_be_gone))
@@ -53,8 +55,10 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
         yield from checked("matches", None, _match(ledger, match, disk))
 
 
-def _ends(state: StudyState | None) -> set[int] | None:
+def _ends(books: Books, state: StudyState | None) -> set[int] | None:
     """Return the trials whose last checkpoints gc may remove; None where events are malformed."""
+    if books.spec.get("population") is None:
+        return set()
     try:
         return None if state is None else {*dead_ends(state)}
     except MALFORMED:  # which the ledger's rules tell
@@ -64,18 +68,19 @@ def _ends(state: StudyState | None) -> set[int] | None:
 # Configurations.
 
 
-def _configs(books: Books, state: StudyState, disk: Disk) -> Problems:
+def _configs(books: Books, ledger: Ledger, disk: Disk) -> Problems:
     study = stored_study(json.dumps(books.spec), disk.root)
-    for number, trial in state.trials.items():
-        config = study.config_of(replace(trial, takeovers=()))  # as the trial began
-        yield from checked("config", number, _config(config, disk.trial(number)))
+    for number, trial in ledger.trials.items():
+        yield from checked("config", number, _config(study, trial, disk.trial(number)))
 
 
-def _config(expected: Config, files: TrialFiles) -> Problems:
+def _config(study: Study, trial: TrialEntry, files: TrialFiles) -> Problems:
     """A trial's folder holds the configuration that the study and the trial's params give."""
     file = files.config
     if file.exists or files.control.exists:  # which is written after it
-        yield from unlike(file.path, _flat(file.whole()), _flat(expected), "the study says")
+        origin = None if trial.origin is None else PlannedTrial.of(trial.origin)
+        expected = _flat(study.config_of(Trial(trial.number, {**trial.params}, origin=origin)))
+        yield from unlike(file.path, _flat(file.whole()), expected, "the study says")
 
 
 def _flat(config: Config) -> dict[str, Any]:
