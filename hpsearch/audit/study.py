@@ -62,6 +62,9 @@ def _files(job: JobEntry, disk: Disk) -> Problems:
             elif not job.ended:
                 yield Open(None, f"job {job.name} was announced, but {file.path} is not written")
             continue
+        if file.problem is not None:
+            yield file.fault
+            continue
         announced = {"assignments": group, "match": job.matches.get(place)}
         own = {key: file.get(key) for key in announced}
         for message in unlike(file.path, own, announced, f"events announced job {job.name} with"):
@@ -201,9 +204,11 @@ def _snapshots(books: Books) -> Problems:
     for kind in sorted({row.kind for row in rows} - {HEAD, LINES, TRIAL, JOB, MATCH}):
         yield f"it has rows of an unknown kind, {shown(kind)}"
     state = folded(event for event in books.events if event.id <= last)
-    if state is not None:
-        yield from _compared(head, rows, state)
-        yield from checked(SNAPSHOTS, None, _lines(rows, state))
+    if state is None:
+        yield "it is not checked until the events are right, which no command can read"
+        return
+    yield from _compared(head, rows, state)
+    yield from checked(SNAPSHOTS, None, _lines(rows, state))
 
 
 def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Problems:

@@ -543,6 +543,33 @@ def test_what_has_another_form_in_a_population_is_a_fault(copy_of, what):
     check(copy_of("population"), *OF_ANOTHER_FORM_BRED[what])
 
 
+def test_an_event_that_cannot_be_read_hides_no_other_trial(copy_of):
+    study = copy_of("plain")
+    study.data("told", 3, lambda data: data.pop("value"))
+    study.text("trials/2/config.yaml", "max_steps: 20", "max_steps: 21")
+    study.remove("trials/3/checkpoints/step-*")
+    found = {(fault.check, fault.trial) for fault in study.faults()}
+    assert {("events", None), ("config", 2), ("checkpoints", 3)} <= found
+
+
+def test_what_unreadable_events_keep_from_being_checked_is_said(copy_of):
+    study = copy_of("population")
+    study.add_snapshot()
+    study.data("told", 0, lambda data: data.pop("value"))
+    study.remove("trials/1/checkpoints/step-*")
+    told = {fault.check: fault.message for fault in study.faults() if fault.trial is None}
+    assert "not checked" in told["checkpoints"]
+    assert "not checked" in told["snapshots"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_file_of_a_job_is_one_fault(copy_of, text):
+    study = copy_of("plain")
+    study.write("jobs/00004/job.json", text)
+    (fault,) = (fault for fault in study.faults() if fault.check == "jobs")
+    assert fault.message.startswith("jobs/00004/job.json ")
+
+
 def test_rows_that_cannot_be_put_in_order_are_one_sentence(copy_of):
     study = copy_of("plain")
     study.sql(
