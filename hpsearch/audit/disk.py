@@ -119,11 +119,13 @@ class Disk:
         folder = f"matches/{match}"
         path = f"{folder}/games.npz"
         try:
-            games = MatchDir(self.root / folder).read_games()
+            games = MatchDir(self.root / folder).stored_games()
         except (CorruptError, DiskError):
             return StudyFile(path, problem="cannot be read")
-        arrays = {} if games is None else {"moves": games.moves, "finished": games.finished}
-        return StudyFile(path, {name: list(it.shape) for name, it in arrays.items()} or None)
+        if games is None:
+            return StudyFile(path)
+        moves, finished = games
+        return StudyFile(path, {"moves": list(moves.shape), "finished": list(finished.shape)})
 
     def holds(self, place: str) -> bool:
         """Return whether a checkpoint is there, named from the study's folder or absolute."""

@@ -296,6 +296,14 @@ class MatchDir(Folder):
         """Return how the games went, None if they have not been played; raises as `read_record`."""
         import numpy as np
 
+        stored = self.stored_games()
+        if stored is None:
+            return None
+        moves, finished = stored
+        return MatchGames(moves.astype(np.int64, copy=False), finished.astype(np.bool_, copy=False))
+
+    def stored_games(self) -> "tuple[npt.NDArray[Any], npt.NDArray[Any]] | None":
+        """Return moves and finished as `read_games` does, in the types that they are stored in."""
         try:
             # Opened here, since numpy leaves a file open in which it finds no archive.
             with open_file(self._games) as file, ZipFile(file) as archive:
@@ -311,7 +319,7 @@ class MatchDir(Folder):
             raise CorruptError(f"{self._games} holds no games ({error})") from error
         if moves.dtype.kind != "i" or moves.min(initial=0) < 0 or moves.shape != finished.shape:
             raise CorruptError(f"{self._games} holds no games, but {moves.dtype} {moves.shape}")
-        return MatchGames(moves.astype(np.int64), finished.astype(np.bool_))
+        return moves, finished
 
     def give_sign(self, pairs_played: int = 0) -> None:
         self.sign.replace(records.MatchSign(time.time(), pairs_played))
@@ -339,7 +347,7 @@ class MatchDir(Folder):
 
 
 def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
-    """Return an array of an archive; it is no larger than the archive says, and than MAX_ARRAY.
+    """Return an array of an archive, which is all that its file holds, at most MAX_ARRAY bytes.
 
     numpy by itself would make room for whatever its header claims before it reads a value.
     """
@@ -355,4 +363,6 @@ def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
         if kind.hasobject or needed > min(size, MAX_ARRAY):
             raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
         values = np.frombuffer(file.read(needed), kind)
+        if file.read(1):
+            raise ValueError(f"more than an array of {kind} and shape {shape}")
         return values.reshape(shape, order="F" if in_columns else "C")

@@ -1,5 +1,7 @@
 """The folder of a match: what is written is read, whole or not at all."""
 
+from zipfile import ZipFile
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,24 @@ def test_damaged_games_are_told(match, content):
     (match.root / "games.npz").write_bytes(content)
     with pytest.raises(CorruptError, match="holds no games"):
         match.read_games()
+
+
+@pytest.mark.parametrize("name", ["moves.npy", "finished.npy"])
+def test_games_with_something_after_an_array_are_damaged(match, name):
+    moves = np.ones((2, 2, 1, 3), np.int64)
+    match.write_games(MatchGames(moves, moves > 0))
+    path = match.root / "games.npz"
+    with ZipFile(path) as archive:
+        files = {entry: archive.read(entry) for entry in archive.namelist()}
+    files[name] += b"\0"
+    with ZipFile(path, "w") as archive:
+        for entry, content in files.items():
+            archive.writestr(entry, content)
+    with pytest.raises(CorruptError, match="more than an array"):
+        match.read_games()
+
+
+def test_stored_games_are_not_widened(match):
+    moves = np.ones((2, 2, 1, 3), np.int64)
+    match.write_games(MatchGames(moves, moves > 0))
+    assert [array.itemsize for array in match.stored_games()] == [4, 1]
