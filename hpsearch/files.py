@@ -232,9 +232,12 @@ def _too_large(path: Path, limit: int) -> CorruptError:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError if a value is nested too deeply for code that recurses into it."""
+    """Raise ValueError if a value is nested too deeply for code that recurses into it.
+
+    An empty list or mapping, into which nothing recurses, counts as little as a number.
+    """
     layer, depth = [value], 0
-    while nodes := [node for node in layer if isinstance(node, dict | list)]:
+    while nodes := [node for node in layer if node and isinstance(node, dict | list)]:
         depth += 1
         if depth > MAX_DEPTH:
             raise ValueError(f"nested more than {MAX_DEPTH} deep")

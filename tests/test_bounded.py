@@ -41,6 +41,15 @@ def test_what_is_nested_as_deeply_as_allowed_is_read():
     assert len(parse_json("[" + "{}," * 999 + "{}]")) == 1000  # many, but not deep
 
 
+@pytest.mark.parametrize("innermost", ["1", "[]", "{}"])
+def test_the_deepest_level_is_the_same_whatever_it_holds(innermost):
+    depth = files.MAX_DEPTH
+    text = "[" * depth + innermost + "]" * depth
+    assert json.dumps(parse_json(text)) == text
+    with pytest.raises(ValueError, match=f"nested more than {depth} deep"):
+        parse_json(f"[{text}]")
+
+
 def make_loop(path):
     path.symlink_to(path.name)
 
