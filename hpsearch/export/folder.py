@@ -27,7 +27,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -199,19 +199,19 @@ def _names(folder: Path) -> Iterator[str]:
 def read_file(path: Path) -> bytes:
     """Return the content of a file of a bundle, regular and no larger than such a file is."""
     most = _MOST_BYTES[path.suffix]
-    unfit = f"{path} is no regular file of at most {most:,} bytes; export the bundle again"
     try:
         # Looked at before it is opened, since opening a device may do something; when it is opened,
         # a link or a pipe that has taken its place is neither followed nor waited for.
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise CorruptError(unfit)
-        return contents(path, most, follows_links=False)
+        if stat.S_ISREG(path.lstat().st_mode):
+            with suppress(CorruptError):  # it is no such file, or too large
+                return contents(path, most, follows_links=False)
     except FileNotFoundError as error:
         raise CorruptError(f"{path} is missing; export the bundle again") from error
-    except CorruptError as error:
-        raise CorruptError(unfit) from error
     except OSError as error:
         raise unreadable(path, error) from error
+    raise CorruptError(
+        f"{path} is no regular file of at most {most:,} bytes; export the bundle again"
+    )
 
 
 def plain_json(content: bytes, path: Path) -> Any:
