@@ -121,7 +121,7 @@ def _numbers(conditions: Conditions, rows: Rows) -> dict[str, Any]:
     numbers = {
         f"{row.player}, {metric}, {key}": number
         for row in rows
-        for metric, numbers in row.metrics.items()
-        for key, number in numbers.items()
+        for metric, row_numbers in row.metrics.items()
+        for key, number in row_numbers.items()
     }
     return {**plain, **seeds, **numbers}

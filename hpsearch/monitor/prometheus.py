@@ -207,10 +207,10 @@ _DOCUMENTATION = {
 
 def gauges(job: JobPlace, snapshot: MonitorSnapshot) -> list[Metric]:
     """Return every gauge of a snapshot."""
-    gauges: dict[str, tuple[tuple[str, ...], dict[LabelValues, float]]] = {}
+    samples: dict[str, tuple[tuple[str, ...], dict[LabelValues, float]]] = {}
 
     def add(name: str, labels: tuple[str, ...], label_values: LabelValues, value: float) -> None:
-        gauges.setdefault(name, (labels, {}))[1][label_values] = value
+        samples.setdefault(name, (labels, {}))[1][label_values] = value
 
     for member in snapshot.members:
         trial = member.place.trial
@@ -225,7 +225,7 @@ def gauges(job: JobPlace, snapshot: MonitorSnapshot) -> list[Metric]:
         add(_metric(f"job_{name}"), JOB_LABELS, here, value)
     return [
         Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
-        for name, (labels, values) in gauges.items()
+        for name, (labels, values) in samples.items()
     ]
 
 
