@@ -65,12 +65,14 @@ AGENTS: Final[dict[str, AgentPlayer]] = {
 
 
 def host_player(name: str) -> HostPlayer:
+    """Return the host of that name; a ValueError lists the names there are."""
     if name not in HOSTS:
         raise ValueError(f"a scripted host must be one of {sorted(HOSTS)}, got {name!r}")
     return HOSTS[name]
 
 
 def agent_player(name: str) -> AgentPlayer:
+    """Return the agent of that name; a ValueError lists the names there are."""
     if name not in AGENTS:
         raise ValueError(f"a scripted agent must be one of {sorted(AGENTS)}, got {name!r}")
     return AGENTS[name]

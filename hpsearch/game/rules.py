@@ -225,6 +225,7 @@ REWARDS: Final[dict[str, Reward]] = {
 
 
 def reward_function(name: str) -> Reward:
+    """Return the reward of that name; a ValueError lists the names there are."""
     if name not in REWARDS:
         raise ValueError(f"a reward must be one of {sorted(REWARDS)}, got {name!r}")
     return REWARDS[name]

@@ -14,7 +14,10 @@ class Stream:
     """P streams of uniform numbers, one for each member, each with its own key and counter."""
 
     def __init__(self, keys: Tensor, counters: Tensor) -> None:
-        """Continue the streams ``keys``, int64 (P,), at the blocks ``counters``, int64 (P,)."""
+        """Continue the streams ``keys``, int64 (P,), at the blocks ``counters``, int64 (P,).
+
+        ValueError if the two are not int64 vectors of one length.
+        """
         if keys.ndim != 1 or keys.shape != counters.shape:
             raise ValueError(
                 "keys and counters must be vectors of one length, "

@@ -201,7 +201,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return {name: tensor for name, tensor in state.items() if ".replay_buffer." not in name}
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on, and forget moves that the old one rewarded."""
+        """Reward by another function from now on, and forget moves that the old one rewarded.
+
+        ValueError if there is no reward of that name.
+        """
         super().replace_reward_func(name)
         for learner in self.learners:
             learner.replay_buffer.forget()

@@ -10,6 +10,7 @@ from hpsearch.game.stream import Stream
 
 
 def column(numbers: Sequence[float], device: torch.device) -> Tensor:
+    """Return one number a member, float32 (P,)."""
     return torch.tensor(numbers, dtype=torch.float32, device=device)
 
 

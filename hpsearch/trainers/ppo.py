@@ -240,6 +240,7 @@ def _value_loss(value: Tensor, batch: Moves, bound: Tensor) -> Tensor:
 
 
 def normalized(advantage: Tensor) -> Tensor:
+    """Return advantages (P, m) of mean 0 and deviation 1."""
     mean = advantage.mean(dim=1, keepdim=True)
     return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
 

@@ -51,6 +51,7 @@ class Trainer(ABC, Generic[C, L]):
         ``saved_players`` by role and path have been loaded already; others are loaded now.
 
         Raises:
+            ValueError: if they are not of one shape.
             ConflictError: if the machine has no such device.
         """
         if len({shape_key(config) for config in configs}) != 1:
@@ -105,21 +106,27 @@ class Trainer(ABC, Generic[C, L]):
             self._graphs.run(section, function)
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on, one of `rules.REWARDS`."""
+        """Reward by another function from now on; a ValueError if `rules.REWARDS` has none such."""
         self.fused_game.replace_reward(name)
         self.configs = tuple(replace(config, reward=name) for config in self.configs)
         self.config = self.configs[0]
         self._graphs.forget()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
-        """Let only these of the learning roles go on learning; the others play on as they are."""
+        """Let only these of the learning roles go on learning; the others play on as they are.
+
+        ValueError if one of them is no learning role.
+        """
         for name in roles:
             self.learner(name)
         for learner in self.learners:
             learner.trainable.fill_(learner.name in roles)
 
     def replace_nets(self, *, host: Network | None = None, agent: Network | None = None) -> None:
-        """Give learning roles the weights of networks of their shape, and begin to learn anew."""
+        """Give learning roles the weights of networks of their shape, and begin to learn anew.
+
+        ValueError if a role does not learn, or its network has another shape.
+        """
         new = {name: net for name, net in (("host", host), ("agent", agent)) if net is not None}
         for name, net in new.items():
             self.learner(name).check_fits(net)
@@ -251,7 +258,10 @@ class Trainer(ABC, Generic[C, L]):
         return self.state()
 
     def begin(self, member: int, config: C) -> None:
-        """Give one member's place to a fresh one of the others' shape; nothing is compiled anew."""
+        """Give one member's place to a fresh one of the others' shape; nothing is compiled anew.
+
+        ValueError if it is of another shape.
+        """
         if shape_key(config) != shape_key(self.config):
             raise ValueError(
                 "a member's place can pass only to one that shares every field but per-member ones"
@@ -265,7 +275,10 @@ class Trainer(ABC, Generic[C, L]):
         self.config = self.configs[0]
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
-        """Overwrite one member's state with a row of `state`; names not given stay as they are."""
+        """Overwrite one member's state with a row of `state`; names not given stay as they are.
+
+        ValueError if a tensor is unknown or of another shape.
+        """
         own = self.state()
         for name, tensor in state.items():
             if name not in own or own[name].shape[1:] != tensor.shape:
