@@ -200,7 +200,10 @@ NEARNESS = 0.08
 
 
 class Observations(NamedTuple):
-    """What was tried, when, and how much the score changed by it."""
+    """What was tried, when, and how much the score changed by it.
+
+    All of one length n, and finite: members that failed are left out.
+    """
 
     x: Floats
     """(n, D) places in the unit cube"""
@@ -215,7 +218,8 @@ def propose(
 ) -> Floats:
     """Return points of the unit cube for the children of generation ``now``, float64 (C, D).
 
-    With nothing to tell points apart, they are drawn anywhere.
+    ``optimism`` is how many standard deviations are added to the mean. With nothing to tell points
+    apart, they are drawn anywhere.
     """
     dimensions = seen.x.shape[1]
     if len(seen.change) < 2 or np.ptp(seen.change) == 0:

@@ -73,7 +73,7 @@ def strengths(rho: Floats, members: Sequence[Places], weights: OpponentWeights) 
 def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
     """Return each member's mean result against the hardest ``share`` of its opponents, (R, K).
 
-    In logarithms of rho, both roles added; opponents count alike.
+    In logarithms of rho, both roles added; opponents count alike. 0 < share <= 1.
     """
     uniform = OpponentWeights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
     logs = np.log(rho)
@@ -90,8 +90,9 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
 def mean_of_worst(results: Floats, share: float) -> Floats:
     """Return the mean (R,) of the worst ``share`` of results (R, Q), a conditional value at risk.
 
-    Opponents count alike; if the share ends within one, that one counts in part (Rockafellar and
-    Uryasev, Journal of Banking and Finance 26, 2002, for discrete distributions).
+    0 < share <= 1; 1 gives the mean over all opponents, 1/Q or less the worst case. Opponents count
+    alike; if the share ends within one, that one counts in part (Rockafellar and Uryasev, Journal
+    of Banking and Finance 26, 2002, for discrete distributions).
     """
     ordered = np.sort(comparable(results), axis=1)
     num = ordered.shape[1]
