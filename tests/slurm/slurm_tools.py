@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+SAVE_SECONDS = 6.0
+"""in which slurmctld writes down what jobs there are, which it does every five seconds; what it has
+not written when it is killed, the whole cluster forgets"""
 DEV_CLUSTER = Path(__file__).parents[2] / "slurm" / "dev-cluster"
 
 
@@ -24,7 +27,8 @@ class SlurmCluster:
         return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
     def stop_controller(self) -> None:
-        """Let the scheduler go away; ``dev("up")`` brings it back."""
+        """Let the scheduler go away; ``dev("up")`` brings it back, with the jobs of now."""
+        time.sleep(SAVE_SECONDS)
         pid = int((self.folder / "run" / "slurmctld.pid").read_text())
         os.kill(pid, signal.SIGKILL)
 

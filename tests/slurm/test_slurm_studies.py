@@ -294,6 +294,7 @@ def test_a_driver_goes_on_after_its_walltime(sweep, slurm_cluster: SlurmCluster)
     (job,) = study.driver_jobs()
     wait_until(lambda: "Restarts=1" in ask("scontrol", "show", "job", job), 180, study.output)
     assert study.status()["state"] == "starting"
+    slurm_cluster.wait_for_state(job, ["PENDING"])  # while it leaves, a new start is not heard
     study.start_driver_now()
     study.wait(lambda now: now["state"] == "running" and now["driver"]["slurm_job"] == job, 120)
     study.do("cancel", "tiny")
