@@ -99,7 +99,12 @@ def test_without_end_is_null_in_json_and_words_in_text(capsys):
     nothing = RandomDepths(200, 5.3, math.nan, math.nan, 1.0)
     yardstick = Yardstick("host", depths, nothing)
     _, rows = yardstick_rows("all_coord", yardstick)
-    assert [row[0] for row in rows] == ["all_coord", "best play", "best published model"]
+    assert [row[0] for row in rows] == [
+        "all_coord",
+        "best play",
+        "zeillinger",
+        "best published model",
+    ]
     assert rows[0] == ("all_coord", "1", "no end")
     assert yardstick_line(yardstick).endswith("best play 5.30 moves; without end")
 

@@ -192,9 +192,8 @@ def test_trials_are_written_once_whatever_happens_to_the_server(
             storage.set_trial_intermediate_value(trial, 1, number + 0.5)
             storage.set_trial_system_attr(trial, "number", number)
             assert storage.set_trial_state_values(trial, TrialState.COMPLETE, [float(number)])
-            if time.monotonic() > end:
+            if time.monotonic() > end and len(times) >= 3:
                 break
-    assert len(times) >= 3
     trials = storage.get_all_trials(study_id)
     storage.close()
     assert trials == plain_trials(url, study_id)
@@ -246,9 +245,8 @@ def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
                 log.append(study.id, [Event(0, "one", 0.0, trial=number)])
             except StorageUnavailableError:
                 unknown.add(number)
-            if time.monotonic() > end:
+            if time.monotonic() > end and len(times) >= 3:
                 break
-    assert len(times) >= 3
     numbers = [event.trial for event in log.read(study.id)]
     database.close()
     assert len(set(numbers)) == len(numbers)
