@@ -32,7 +32,7 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     if state is None:
         yield Fault("events", None, "no command can read the events")
     if ends is None:
-        unknown = "whether last checkpoints are there, and of whom nodes descend"
+        unknown = "whether last checkpoints are there, and from which ones nodes descend"
         yield Fault("checkpoints", None, f"until the events are right it is not checked {unknown}")
     for number, trial in ledger.trials.items():
         files, may_be_gone = disk.trial(number), ends is None or number in ends

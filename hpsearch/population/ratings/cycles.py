@@ -153,8 +153,8 @@ def meta_game(moves: Ints, hosts: Sequence[str], agents: Sequence[str]) -> dict[
     ``moves`` (P, Q, G), G > 1, are lengths of games; all values are in rho.
 
     Returns:
-        As the event of a decision holds it: ``value`` (what hosts earn in the equilibrium), whom
-        the equilibrium plays how often (``hosts``, ``agents``), ``gaps`` (what a best answer in the
+        As the event of a decision holds it: ``value`` (what hosts earn in the equilibrium), how
+        often it plays each player (``hosts``, ``agents``), ``gaps`` (what a best answer in the
         match takes from each player), ``cyclic_share`` (of the differences that no strength of
         single players explains, beyond noise), and ``cycles`` of best answers, the strongest first.
     """
