@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from cli_tools import (
     METRIC,
@@ -116,9 +117,16 @@ def test_a_submitted_confirmation_is_compared_later(searched, tmp_path):
     done = hpsearch(folder, *arguments, "--submit")
     assert "tiny-confirm: driven by process " in done.stdout
     assert done.stdout.endswith("when it has finished, compare with: hpsearch confirm tiny\n")
-    message = refused(folder, *arguments, code=4)
-    assert "tiny-confirm" in message
     deadline = time.monotonic() + PATIENCE_SECONDS
+    note = StudyDir(folder / "runs" / NAME).driver
+    while not note.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    driver = psutil.Process(json.loads(note.read_text())["pid"])
+    driver.suspend()  # a busy machine may let it finish before it is asked
+    message = refused(folder, *arguments, code=4)
+    driver.resume()
+    assert "tiny-confirm" in message
     while read(folder, "status", NAME)["state"] != "finished":
         assert time.monotonic() < deadline
         time.sleep(0.5)

@@ -296,7 +296,8 @@ def test_a_driver_goes_on_after_its_walltime(sweep, slurm_cluster: SlurmCluster)
     assert study.status()["state"] == "starting"
     slurm_cluster.wait_for_state(job, ["PENDING"])  # while it leaves, a new start is not heard
     study.start_driver_now()
-    study.wait(lambda now: now["state"] == "running" and now["driver"]["slurm_job"] == job, 120)
+    # Where the start was not heard, SLURM lets a requeued job wait for two minutes.
+    study.wait(lambda now: now["state"] == "running" and now["driver"]["slurm_job"] == job, 300)
     study.do("cancel", "tiny")
 
 
