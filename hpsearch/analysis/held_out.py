@@ -295,8 +295,7 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
         )
     players = {str(trial): path for trial, path in paths.items()}
     values, samples = meet(players, options.matches, num_games, playing_device(view))
-    believed: dict[int, float] = {}
-    """strengths in the last match that each played as a member"""
+    believed: dict[int, float] = {}  # strengths in the last match that each played as a member
     for match in population.matches.values():
         believed |= match.strengths
     trials = [

@@ -18,10 +18,8 @@ from hpsearch.errors import UsageError
 from hpsearch.study.url import storage_url
 from hpsearch.study.view import check_database, read_study_note, started_studies
 
-LOOKS = 3
-"""at a study that moves; what is no fault of its own is not there in all of them"""
-PAUSE_SECONDS = 1.0
-"""between two looks; a driver needs less for what it does in several steps"""
+LOOKS = 3  # at a study that moves; what is no fault of its own is not there in all of them
+PAUSE_SECONDS = 1.0  # between two looks; a driver needs less for what it does in several steps
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,7 @@ class AuditReport:
     in_flight: tuple[Open, ...]
     num_trials: int
     num_events: int
-    num_checkpoints: int
-    """whose files were compared with their manifests"""
+    num_checkpoints: int  # whose files were compared with their manifests
 
 
 def audit(name_or_file: str, runs: Path, *, deep: bool) -> AuditReport:

@@ -18,11 +18,9 @@ from hpsearch.errors import CorruptError, StorageError
 from hpsearch.study.events import Event, Node
 from hpsearch.study.url import hide_password, sqlite_file
 
-LOCK_SECONDS = 30.0
-"""for which SQLite waits for a driver to finish writing"""
+LOCK_SECONDS = 30.0  # for which SQLite waits for a driver to finish writing
 SNAPSHOTS = "hpsearch_snapshots"
-UNREADABLE = "unreadable"
-"""key of what stands for a text that is no JSON"""
+UNREADABLE = "unreadable"  # key of what stands for a text that is no JSON
 
 
 @dataclass(frozen=True)
@@ -33,15 +31,11 @@ class OptunaTrial:
     state: str
     started: datetime | None
     completed: datetime | None
-    values: Mapping[int, float]
-    """by objective"""
+    values: Mapping[int, float]  # by objective
     params: Mapping[str, Any]
-    ranges: Mapping[str, Any]
-    """of the parameters, as Optuna stores them"""
-    curve: Mapping[int, float]
-    """by step"""
-    attrs: Mapping[str, Any]
-    """for users"""
+    ranges: Mapping[str, Any]  # of the parameters, as Optuna stores them
+    curve: Mapping[int, float]  # by step
+    attrs: Mapping[str, Any]  # for users
 
 
 @dataclass(frozen=True)
@@ -52,16 +46,12 @@ class Books:
     spec: Mapping[str, Any]
     spec_hash: str
     state: str
-    events: tuple[Event, ...]
-    """by id"""
+    events: tuple[Event, ...]  # by id
     lease: Any
     """row of holder, token and expires_at in seconds since the epoch; None if there is none"""
-    nodes: tuple[Node, ...]
-    """of the graph of descent"""
-    trials: tuple[OptunaTrial, ...]
-    """by number"""
-    directions: tuple[str, ...]
-    """of the objectives, as Optuna knows them"""
+    nodes: tuple[Node, ...]  # of the graph of descent
+    trials: tuple[OptunaTrial, ...]  # by number
+    directions: tuple[str, ...]  # of the objectives, as Optuna knows them
     snapshots: tuple[Any, ...]
     """rows of kind, name, event and data; none in a database older than snapshots"""
 

@@ -22,11 +22,9 @@ _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
 class StudyFile:
     """A file that holds a mapping of plain data."""
 
-    path: str
-    """from the study's folder"""
+    path: str  # from the study's folder
     data: dict[str, Any] | None = None
-    problem: str | None = None
-    """why it cannot be read"""
+    problem: str | None = None  # why it cannot be read
 
     @property
     def exists(self) -> bool:
@@ -56,10 +54,8 @@ class StudyFile:
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    path: str
-    """from the study's folder"""
-    sha256: str | None = None
-    """of its manifest, by which others know it; None if there is none"""
+    path: str  # from the study's folder
+    sha256: str | None = None  # of its manifest, by which others know it; None if there is none
     state: Mapping[str, Any] | None = None
     """step and parents, None if it was not compared with its manifest or is damaged"""
     problem: str | None = None

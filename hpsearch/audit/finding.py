@@ -7,8 +7,7 @@ from typing import Any
 
 from hpsearch.errors import ConfigError
 
-MAX_WIDTH = 100
-"""characters of a value that a sentence shows"""
+MAX_WIDTH = 100  # characters of a value that a sentence shows
 MALFORMED = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
     *(AssertionError, ConfigError, OSError),  # the latter for a path that is too long
@@ -20,12 +19,9 @@ MALFORMED = (
 class Fault:
     """Two sides that differ, or one that is missing or damaged."""
 
-    check: str
-    """short name of the rule"""
-    trial: int | None
-    """None where it is no trial's"""
-    message: str
-    """what each side says"""
+    check: str  # short name of the rule
+    trial: int | None  # None where it is no trial's
+    message: str  # what each side says
 
     def __post_init__(self) -> None:
         # A number that was tampered with may be a list, and findings are compared by their hashes.
@@ -43,8 +39,7 @@ class Open:
 
 Finding = Fault | Open
 Findings = Iterator[Finding]
-Problems = Iterator[str | Finding]
-"""what a check yields: a finding, or the message of a fault"""
+Problems = Iterator[str | Finding]  # what a check yields: a finding, or the message of a fault
 
 
 class DamagedError(Exception):

@@ -26,10 +26,8 @@ class Attempt:
     number: int
     token: str
     job: str
-    announced: int
-    """id of the event"""
-    place: int
-    """how many groups its job had been given before"""
+    announced: int  # id of the event
+    place: int  # how many groups its job had been given before
     ended: Event | None = None
 
 
@@ -38,11 +36,9 @@ class TrialEntry:
     number: int
     params: Mapping[str, Any]
     retry_of: int | None
-    origin: Mapping[str, Any] | None
-    """whose interval it is, where there is a population"""
+    origin: Mapping[str, Any] | None  # whose interval it is, where there is a population
     attempts: list[Attempt] = field(default_factory=list)
-    reports: dict[int, Event] = field(default_factory=dict)
-    """by step"""
+    reports: dict[int, Event] = field(default_factory=dict)  # by step
     told: Event | None = None
     teller: Attempt | None = None
     """the attempt that held the token when the trial was told, None where none did"""
@@ -67,8 +63,7 @@ class TrialEntry:
 class JobEntry:
     name: str
     groups: list[list[Any]] = field(default_factory=list)
-    matches: dict[int, int] = field(default_factory=dict)
-    """by place among the groups"""
+    matches: dict[int, int] = field(default_factory=dict)  # by place among the groups
     id: str | None = None
     kinds: set[str] = field(default_factory=set)
     """of the events that told of it after its announcement"""
@@ -84,8 +79,7 @@ class MatchEntry:
     members: Mapping[str, int]
     archive: list[int]
     ended: list[int]
-    given: bool = False
-    """whether a job has been told to play it"""
+    given: bool = False  # whether a job has been told to play it
     decision: Mapping[str, Any] | None = None
 
 
@@ -101,8 +95,7 @@ class Ledger:
     requests: set[str] = field(default_factory=set)
     retries: list[int] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
-    """of the origins of all trials"""
+    keys: set[str] = field(default_factory=set)  # of the origins of all trials
     status: str | None = None
     faults: list[Fault] = field(default_factory=list)
 

@@ -31,12 +31,9 @@ from hpsearch.study.state import StudyState
 NOT_SEARCHED = ("storage", "budget", "max_failures", "executor", "prometheus")
 """keys of a study that may change while it goes on"""
 STATES = {RUNNING, *VERBS.values(), *ENDINGS}
-PUT_ASIDE = ".json.damaged"
-"""end of the name that the driver gives a file which is no request"""
-_HOLDER = re.compile(r".+/\d+/\d+\.\d+")
-"""host, process and its start"""
-LONGEST_LEASE = 3600.0
-"""seconds; a lease is taken for five minutes, and clocks differ"""
+PUT_ASIDE = ".json.damaged"  # end of the name that the driver gives a file which is no request
+_HOLDER = re.compile(r".+/\d+/\d+\.\d+")  # host, process and its start
+LONGEST_LEASE = 3600.0  # seconds; a lease is taken for five minutes, and clocks differ
 
 SNAPSHOTS = "snapshots"
 

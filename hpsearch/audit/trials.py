@@ -24,12 +24,10 @@ from hpsearch.parameters import label_of
 
 OPTUNA_STATES = {FINISHED: "COMPLETE", PRUNED: "PRUNED", FAILED: "FAIL"}
 RUNNING = "RUNNING"
-NO_MEMORY = "oom_gpu"
-"""failure that Optuna is told as pruned and infeasible"""
+NO_MEMORY = "oom_gpu"  # failure that Optuna is told as pruned and infeasible
 CLOCKS = timedelta(hours=2)
 """by which a clock may be set back while a trial runs, as at the end of summer time"""
-OWN_WORD = (FINISHED, PRUNED, FAILED)
-"""ends of an attempt that nothing but its own result tells"""
+OWN_WORD = (FINISHED, PRUNED, FAILED)  # ends of an attempt that nothing but its own result tells
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,7 @@ class Sides:
     books: Books
     ledger: Ledger
     disk: Disk
-    trial: TrialEntry
-    """what events say"""
+    trial: TrialEntry  # what events say
     stored: OptunaTrial
     files: TrialFiles
 

@@ -171,8 +171,7 @@ class StudyConclusions:
 
     def __init__(self, inner: "WSGIApplication") -> None:
         self._inner = inner
-        self.verdict = ""
-        """stands above every page"""
+        self.verdict = ""  # stands above every page
         self.importances: Sequence[Sequence[dict[str, object]]] = ()
         """of each objective, as the dashboard draws them: name, importance and distribution"""
 

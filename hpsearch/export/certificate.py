@@ -26,11 +26,9 @@ WORST: Final = frozenset(worst_name(mode, role) for mode in MODES for role in PA
 class CertificateSeeds:
     """What was drawn by what."""
 
-    training: NonNegative
-    """of the configuration"""
+    training: NonNegative  # of the configuration
     starts: NonNegative
-    moves: NonNegative
-    """keys of the starts, and of moves that are drawn"""
+    moves: NonNegative  # keys of the starts, and of moves that are drawn
     intervals: NonNegative
 
 
@@ -38,19 +36,13 @@ class CertificateSeeds:
 class Conditions:
     """How the rows of a certificate came about."""
 
-    split: str
-    """name of the set of starts, which neither training nor the search uses"""
-    games: Positive
-    """games an opponent and mode"""
-    max_steps: Positive
-    """moves after which a game counts as unfinished"""
-    exploration: float
-    """share of its moves that the sampled policy draws"""
+    split: str  # name of the set of starts, which neither training nor the search uses
+    games: Positive  # games an opponent and mode
+    max_steps: Positive  # moves after which a game counts as unfinished
+    exploration: float  # share of its moves that the sampled policy draws
     seeds: CertificateSeeds
-    device: Literal["cpu", "cuda"]
-    """where the games were played"""
-    threads: Annotated[int, Range(low=1, high=1024)]
-    """of torch, on the CPU"""
+    device: Literal["cpu", "cuda"]  # where the games were played
+    threads: Annotated[int, Range(low=1, high=1024)]  # of torch, on the CPU
 
 
 @dataclass(frozen=True)
@@ -59,18 +51,13 @@ class Certificate:
 
     study: str
     trial: NonNegative
-    objective: str
-    """the metric that the study looks at first"""
-    params: dict[str, Any]
-    """of the trial, by the dotted path in its configuration"""
-    search_metrics: Any
-    """what the search measured of it"""
+    objective: str  # the metric that the study looks at first
+    params: dict[str, Any]  # of the trial, by the dotted path in its configuration
+    search_metrics: Any  # what the search measured of it
     conditions: Conditions
     rows: Rows
-    crossplay: Any
-    """its row of the last cross-play; None outside of populations"""
-    provenance: dict[str, str]
-    """versions of what played, by package"""
+    crossplay: Any  # its row of the last cross-play; None outside of populations
+    provenance: dict[str, str]  # versions of what played, by package
 
 
 def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:

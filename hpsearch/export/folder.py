@@ -39,12 +39,10 @@ from hpsearch.errors import CorruptError, UsageError, unwritten
 from hpsearch.files import contents, flush, flush_tree, make_folder, unreadable
 from hpsearch.trainers.config.players import ROLES
 
-FORMAT: Final = 2
-"""of the bundles that are written, in the provenance; 1 where that names none"""
+FORMAT: Final = 2  # of the bundles that are written, in the provenance; 1 where that names none
 SORTED_POINTS: Final = 1
 """the format whose policies take points that are reduced and sorted already"""
-FORMATS: Final = (SORTED_POINTS, FORMAT)
-"""those that are read"""
+FORMATS: Final = (SORTED_POINTS, FORMAT)  # those that are read
 MARK: Final = "evaluation.json"
 """the file by which a folder is known to be a bundle, and may be replaced by a newer one"""
 INDEX: Final = "bundles.json"
@@ -93,10 +91,8 @@ _MOST_BYTES: Final = {
     ".onnx": 2**30,
 }
 """of a file, by the end of its name"""
-MOST_FILES: Final = 1000
-"""in a folder, and bundles in an index"""
-_DEEPEST: Final = 40
-"""mappings and lists within each other"""
+MOST_FILES: Final = 1000  # in a folder, and bundles in an index
+_DEEPEST: Final = 40  # mappings and lists within each other
 _MOST_VALUES: Final = {".yaml": 5000, ".json": 2**16}
 _BUILD: Final = re.compile(rb'"torch_version": "([\w.+-]{1,40})"')
 """where a program names the build of torch that wrote it"""
@@ -106,14 +102,10 @@ _BUILD: Final = re.compile(rb'"torch_version": "([\w.+-]{1,40})"')
 class Contents:
     """The files of a bundle as its provenance lists them."""
 
-    digests: Mapping[str, str]
-    """sha256, by name"""
-    data: Mapping[str, bytes]
-    """what is looked into, by name"""
-    builds: Mapping[str, str]
-    """of torch, by the name of the program that says it was written by it"""
-    bundle_format: int
-    """one of `FORMATS`, which says what its programs take"""
+    digests: Mapping[str, str]  # sha256, by name
+    data: Mapping[str, bytes]  # what is looked into, by name
+    builds: Mapping[str, str]  # of torch, by the name of the program that says it was written by it
+    bundle_format: int  # one of `FORMATS`, which says what its programs take
 
 
 def read_contents(bundle: BundleDir, provenance: bytes) -> Contents:
@@ -284,8 +276,7 @@ def shown(text: str) -> str:
     )
 
 
-_SMALL_BUNDLE: Final = 2**17
-"""bytes"""
+_SMALL_BUNDLE: Final = 2**17  # bytes
 
 
 @contextmanager

@@ -166,20 +166,16 @@ def _canonical(points: Tensor) -> Tensor:
 
 
 NUM_GAMES: Final = 512
-NUM_MOVES: Final = 3
-"""after each of which positions are taken, and at the start"""
-BATCHES: Final = (1, 7)
-"""numbers of games that a policy is asked about at once, beside all of them"""
+NUM_MOVES: Final = 3  # after each of which positions are taken, and at the start
+BATCHES: Final = (1, 7)  # numbers of games that a policy is asked about at once, beside all of them
 
 
 @dataclass(frozen=True)
 class SamplePositions:
     """What players can be asked."""
 
-    points: Tensor
-    """int32 (B, N, D), or int64 where they are raw"""
-    subset: Tensor
-    """bool (B, D), a host's choice for the agent to answer"""
+    points: Tensor  # int32 (B, N, D), or int64 where they are raw
+    subset: Tensor  # bool (B, D), a host's choice for the agent to answer
 
     def of(self, role: str) -> tuple[Tensor, ...]:
         return (self.points,) if role == "host" else (self.points, self.subset)

@@ -36,14 +36,10 @@ from hpsearch.trainers.policies import build_net
 from hpsearch.trainers.rollouts import game_config
 
 CPU: Final = torch.device("cpu")
-MOST_POINTS: Final = 4096
-"""of a start"""
-MOST_COORDINATES: Final = 2**31
-"""of the points of all games that are measured at once"""
-_MOST_PROBLEMS: Final = 20
-"""of a configuration, to name"""
-_MOST_HEADER: Final = 2**20
-"""bytes of what names the tensors in a file of weights"""
+MOST_POINTS: Final = 4096  # of a start
+MOST_COORDINATES: Final = 2**31  # of the points of all games that are measured at once
+_MOST_PROBLEMS: Final = 20  # of a configuration, to name
+_MOST_HEADER: Final = 2**20  # bytes of what names the tensors in a file of weights
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,12 @@ class Bundle:
     folder: BundleDir
     contents: Contents
     certificate: Certificate
-    rows: list[dict[str, Any]]
-    """the certified rows, as the file holds them"""
+    rows: list[dict[str, Any]]  # the certified rows, as the file holds them
     config: dict[str, Any]
-    players: dict[str, SavedPlayer]
-    """by role, on the CPU"""
+    players: dict[str, SavedPlayer]  # by role, on the CPU
     measured: dict[str, SavedPlayer]
     """the same on the device of the certificate, if this machine has it"""
-    signer: str | None
-    """who signed it, None where that was not asked"""
+    signer: str | None  # who signed it, None where that was not asked
 
 
 def bundles_in(folder: Path) -> list[Path]:

@@ -34,8 +34,7 @@ class CertifiedRow:
 
     player: str
     role: Literal["host", "agent"]
-    metrics: dict[str, Rho]
-    """by metric name"""
+    metrics: dict[str, Rho]  # by metric name
 
 
 def standing_verdict(view: StudyView, trial: Trial) -> list[str]:

@@ -39,13 +39,10 @@ from hpsearch.trainers.rollouts import game_config
 class How:
     """How bundles are made."""
 
-    num_games: int
-    """games an opponent and mode"""
-    command: str
-    """the command line"""
+    num_games: int  # games an opponent and mode
+    command: str  # the command line
     at: datetime
-    key: Path | None
-    """by which they are signed; None leaves them unsigned"""
+    key: Path | None  # by which they are signed; None leaves them unsigned
 
 
 def lineage(view: StudyView, trial: Trial) -> dict[str, Any] | None:
@@ -117,8 +114,7 @@ def _against(
     }
 
 
-Measures = dict[str, Any]
-"""what evaluation.json holds"""
+Measures = dict[str, Any]  # what evaluation.json holds
 
 
 def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Measures:
