@@ -61,12 +61,12 @@ from hpsearch.report.tensorboard import points
 from hpsearch.study import requests
 from hpsearch.study.requests import (
     DriverNote,
-    GivenTotal,
     Request,
     awaited_driver,
     note_start,
     read_note,
 )
+from hpsearch.study.spec import GivenTotal
 from hpsearch.study.view import read_study_note
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config

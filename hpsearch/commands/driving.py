@@ -21,15 +21,14 @@ from hpsearch.errors import (
 )
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver
+from hpsearch.study.driver import Driver, open_driver
 from hpsearch.study.events import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeKeeper
-from hpsearch.study.opening import open_driver
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
-from hpsearch.study.requests import DriverNotes, forget_start, load_study
-from hpsearch.study.spec import Study, spec_hash, spec_json
+from hpsearch.study.requests import DriverNotes, forget_start
+from hpsearch.study.spec import Study, load_study, spec_hash, spec_json
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
 

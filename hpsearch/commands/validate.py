@@ -65,7 +65,7 @@ def validate(study: str, runs: Path, *, as_json: bool) -> int:
 
 def _load(path: Path, runs: Path) -> "Study":
     """Return the study of a file; raises every fault of it, and every secret that is missing."""
-    from hpsearch.study.requests import load_study
+    from hpsearch.study.spec import load_study
 
     missing = list(_missing_secrets(path))
     try:

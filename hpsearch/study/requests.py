@@ -1,7 +1,4 @@
-"""Files between users and a driver: what users ask for, its process, its notes, a given total.
-
-Nothing here loads SQLAlchemy, so that a study file is read quickly.
-"""
+"""Files between users and a driver: what users ask for, its process, its notes."""
 
 import fcntl
 import os
@@ -23,7 +20,6 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import write_json
 from hpsearch.schema import NonNegative
-from hpsearch.study.spec import Study, load_spec
 
 DAMAGED = ".damaged"  # behind the name of a file that was no request
 
@@ -265,44 +261,3 @@ class DriverNotes:
 def read_note(folder: StudyDir) -> DriverNote | None:
     """Return what the last driver noted, None if nothing can be read."""
     return RecordFile(DriverNote, folder.driver).try_read()
-
-
-@dataclass(frozen=True)
-class GivenTotal:
-    """The number of trials with which a study was last driven, once `run --trials` gave one.
-
-    It counts for as long as the file says the number that it said then, so that going on with the
-    study does not fall back to it.
-    """
-
-    trials: int
-    in_file: int  # what the study file said then
-
-
-def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
-    """Return the study of a file, with the total that is given now or was given before.
-
-    A damaged record of what was given before counts as none.
-
-    Raises:
-        ConfigError: if the file is wrong, or would be with this total.
-        DiskError: if what was given before cannot be read now.
-    """
-    if trials is not None:
-        return load_spec(path, trials=trials)
-    study = load_spec(path)
-    folder, in_file = StudyDir(runs / study.spec.name), study.spec.budget.trials
-    before = None
-    with suppress(CorruptError):
-        before = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
-    if before is None or before.in_file != in_file or before.trials == in_file:
-        return study
-    return load_spec(path, trials=before.trials)
-
-
-def note_given_total(study: Study, folder: StudyDir) -> None:
-    """Note the total that was given in place of the file's, or that none is any more."""
-    total, in_file = study.spec.budget.trials, study.trials_in_file
-    if in_file is not None or folder.given_total.exists():
-        total_now = GivenTotal(total, total if in_file is None else in_file)
-        RecordFile(GivenTotal, folder.given_total).write(total_now)

@@ -1,9 +1,21 @@
-"""What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
+"""What becomes of trials whose attempts ended, and what they wrote: told to Optuna once."""
 
 from dataclasses import asdict
+from enum import Enum
 from typing import Any
 
-from hpsearch.cluster.failures import CODE
+from hpsearch.cluster.failures import (
+    CANCELLED,
+    CODE,
+    DISK,
+    FREE,
+    HUNG,
+    LOST,
+    OOM_GPU,
+    OOM_HOST,
+    SILENT,
+    TIMEOUT,
+)
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
@@ -12,10 +24,47 @@ from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import Event
 from hpsearch.study.observe import CurveReport, Observation
-from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.recorder import DriverPart
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.trainers.checkpoint_name import manifest_sha256
+
+MAX_LOST = 3  # attempts in a row that may vanish without getting further
+RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST, CANCELLED})
+"""kinds that may be no fault of the trial's"""
+
+
+class Verdict(Enum):
+    """What the driver does next with the trial."""
+
+    TELL = "tell its values"
+    REQUEUE = "let it go on from its newest checkpoint"
+    FAIL = "tell that it failed"
+    NOTHING = "it has been told already"
+
+
+def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
+    """Return what becomes of the trial.
+
+    Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could
+    not write, ran out of time or memory of the host, or whose job a user cancelled is tried
+    again, up to `MAX_LOST` times in a row without progress. Too little memory on a GPU is no fault
+    of any one trial that shared it, as `is_shared` says: each goes on alone. An error of the code,
+    numbers that became NaN, or a trial alone that takes too much memory would come again: the trial
+    fails.
+    """
+    if trial.told is not None:
+        return Verdict.NOTHING
+    if result.status == "finished":
+        return Verdict.TELL
+    if result.kind == OOM_GPU and is_shared:
+        return Verdict.REQUEUE
+    if result.status == "interrupted" or result.kind in FREE:
+        return Verdict.REQUEUE
+    if result.kind in RETRIED:
+        no_further = result.step <= trial.step
+        return Verdict.FAIL if no_further and trial.lost + 1 >= MAX_LOST else Verdict.REQUEUE
+    return Verdict.FAIL
+
 
 LOG_LINES, LOG_WIDTH = 5, 300
 AT_ONCE = 100  # events of one transaction; an attempt adds up to two, so it may be one more

@@ -4,14 +4,17 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
+from hpsearch.cluster.record_files import RecordFile, read_record
 from hpsearch.cluster.slurm_profile import load_profile
-from hpsearch.errors import ConfigError
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
@@ -200,6 +203,47 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     if problems:
         raise ConfigError(str(path), problems)
     return Study(path, spec, bases, SearchSpace(spec.space), founders, trials_in_file)
+
+
+@dataclass(frozen=True)
+class GivenTotal:
+    """The number of trials with which a study was last driven, once `run --trials` gave one.
+
+    It counts for as long as the file says the number that it said then, so that going on with the
+    study does not fall back to it.
+    """
+
+    trials: int
+    in_file: int  # what the study file said then
+
+
+def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
+    """Return the study of a file, with the total that is given now or was given before.
+
+    A damaged record of what was given before counts as none.
+
+    Raises:
+        ConfigError: if the file is wrong, or would be with this total.
+        DiskError: if what was given before cannot be read now.
+    """
+    if trials is not None:
+        return load_spec(path, trials=trials)
+    study = load_spec(path)
+    folder, in_file = StudyDir(runs / study.spec.name), study.spec.budget.trials
+    before = None
+    with suppress(CorruptError):
+        before = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
+    if before is None or before.in_file != in_file or before.trials == in_file:
+        return study
+    return load_spec(path, trials=before.trials)
+
+
+def note_given_total(study: Study, folder: StudyDir) -> None:
+    """Note the total that was given in place of the file's, or that none is any more."""
+    total, in_file = study.spec.budget.trials, study.trials_in_file
+    if in_file is not None or folder.given_total.exists():
+        total_now = GivenTotal(total, total if in_file is None else in_file)
+        RecordFile(GivenTotal, folder.given_total).write(total_now)
 
 
 def spec_json(study: Study) -> str:

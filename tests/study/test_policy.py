@@ -17,8 +17,8 @@ from hpsearch.cluster.failures import (
     TIMEOUT,
 )
 from hpsearch.cluster.records import AttemptResult
-from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.records import Trial
+from hpsearch.study.results import Verdict, verdict
 
 TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
 

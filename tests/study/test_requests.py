@@ -20,8 +20,7 @@ from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver
-from hpsearch.study.opening import open_driver
+from hpsearch.study.driver import Driver, open_driver
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
 
