@@ -32,12 +32,7 @@ State = Literal["played", "over", "capped", "repeated", "cut"]
 """played on, over, beyond the bound of the rules, a position that occurs above it on its branch,
 after which the game never ends, or not looked at any further"""
 
-MARKS = {
-    "over": "over",
-    "capped": "beyond 2^30",
-    "repeated": "repeats",
-    "cut": "... cut here",
-}
+MARKS = {"over": "over", "capped": "beyond 2^30", "repeated": "repeats", "cut": "... cut here"}
 
 
 @dataclass(frozen=True)
@@ -180,8 +175,7 @@ STARTS: Final = {case.name: case.points for case in ADE}
 def host_tree(player: ExaminedPlayer, start: str) -> Tree:
     """Return the tree of the player's greedy host from a start of the ADE table.
 
-    Raises:
-        UsageError: if there is no start of that name, or the player has no such tree.
+    Raises UsageError if there is no start of that name, or the player has no such tree.
     """
     if start not in STARTS:
         raise UsageError(unknown_name("start of a tree", start, STARTS))
@@ -305,12 +299,7 @@ def answer_of(above: Box, below: Box) -> Box:
     return Box(above.x + ANSWER_AT * across, above.y + ANSWER_AT * down)
 
 
-FILLS: Final = {
-    "played": "#f4f1e8",
-    "capped": "#e4a39a",
-    "repeated": "#c9b8e0",
-    "cut": "#f0d28a",
-}
+FILLS: Final = {"played": "#f4f1e8", "capped": "#e4a39a", "repeated": "#c9b8e0", "cut": "#f0d28a"}
 OVER: Final = "#4c8c5a"
 EDGE: Final = "#8a8578"
 TEXT: Final = "#26241f"
@@ -321,9 +310,8 @@ MIN_WIDTH: Final = 5.5  # inches, so that the title fits
 def write_picture(tree: Tree, title: str, path: Path) -> None:
     """Draw the tree and replace the file at ``path``, whose suffix is one of PICTURES.
 
-    Raises:
-        UsageError: if matplotlib is missing.
-        OSError: if the file cannot be written; the old one stays.
+    Raises UsageError if matplotlib is missing; OSError if the file cannot be written; the old one
+    stays.
     """
     check_matplotlib("write the tree as .txt")
     boxes = boxes_of(tree)

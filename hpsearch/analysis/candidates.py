@@ -31,8 +31,7 @@ class Candidate:
 def all_candidates(view: StudyView) -> list[Candidate]:
     """Return the configurations of all finished trials, best first by the first objective.
 
-    Raises:
-        HpsearchError: if no trial has finished.
+    Raises HpsearchError if no trial has finished.
     """
     best_trial(view)  # says why where there is none
     by_key: dict[str, Candidate] = {}
@@ -94,9 +93,7 @@ class Played:
 def read_played(view: StudyView) -> Played | str:
     """Return the last match that was judged, or why there is none.
 
-    Raises:
-        CorruptError: if its files are damaged.
-        DiskError: if they cannot be read.
+    Raises CorruptError if its files are damaged; DiskError if they cannot be read.
     """
     if view.study.spec.population is None:
         return "a search has no matches: its trials never meet"

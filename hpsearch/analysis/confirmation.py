@@ -145,11 +145,8 @@ def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
 def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
     """Return the trial that was confirmed as the best, None if nothing was confirmed.
 
-    And whether those that were compared are the study's best still.
-
-    Raises:
-        CorruptError: if the file that says so is damaged.
-        DiskError: if it cannot be read.
+    And whether those that were compared are the study's best still. Raises CorruptError if the file
+    that says so is damaged; DiskError if it cannot be read.
     """
     data = read_json(view.folder.confirmation)
     if data is None:

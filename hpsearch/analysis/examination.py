@@ -51,9 +51,7 @@ class ExaminedPlayer:
 def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
     """Return the scripted player of that name, or the learned ones of a checkpoint.
 
-    Raises:
-        UsageError: if there is neither.
-        CorruptError: if the checkpoint is damaged.
+    Raises UsageError if there is neither; CorruptError if the checkpoint is damaged.
     """
     name = str(name_or_path)
     if name not in HOSTS and name not in AGENTS:
@@ -146,13 +144,7 @@ class PlayerReport:
 
 def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
     how = Measurement(
-        player.game,
-        plan.num_games,
-        player.max_steps,
-        player.exploration,
-        SPLIT,
-        player.modes,
-        CPU,
+        player.game, plan.num_games, player.max_steps, player.exploration, SPLIT, player.modes, CPU
     )
     pair = None
     # Scripted players, who have one mode, did not learn together.

@@ -50,10 +50,8 @@ def compare_seeds(
 ) -> Confirmation:
     """Measure what was trained on held-out starts, and compare the configurations.
 
-    A best response of ``response_steps`` trains to each trained player; None trains none.
-
-    Raises:
-        CorruptError: if no checkpoint is left to be measured.
+    A best response of ``response_steps`` trains to each trained player; None trains none. Raises
+    CorruptError if no checkpoint is left to be measured.
     """
     objective = view.study.spec.objectives[0]
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
@@ -278,8 +276,7 @@ METRIC: Final = "strength"
 def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
     """Let the ``top`` strongest of the last match and as many champions meet, and the panel.
 
-    Raises:
-        HpsearchError: if no match has been judged, or no checkpoint of theirs is left.
+    Raises HpsearchError if no match has been judged, or no checkpoint of theirs is left.
     """
     name, number, best = view.study.spec.name, last_match(view), view.best()
     if number is None or best is None:

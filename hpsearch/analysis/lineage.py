@@ -72,8 +72,7 @@ class Ancestry:
     def line(self, trial: int) -> list[Relative]:
         """Return the line of first parents that leads to a trial, the oldest first.
 
-        Raises:
-            UsageError: if it has not finished, or is no trial of the population.
+        Raises UsageError if it has not finished, or is no trial of the population.
         """
         if trial not in self.relatives:
             known = ", ".join(map(str, self.relatives)) or "none"
@@ -180,9 +179,8 @@ def _relative(
 def schedule_of(view: StudyView, descent: Ancestry, trial: int) -> list[dict[str, Any]]:
     """Return the values of the hyperparameters in each interval, the oldest first.
 
-    Raises:
-        UsageError: if the trial has not finished, is no trial of the population, or if its line
-            began with what another study has learned, or has networks that grew.
+    Raises UsageError if the trial has not finished, is no trial of the population, or if its line
+    began with what another study has learned, or has networks that grew.
     """
     options, line = view.study.spec.population, descent.line(trial)
     assert options is not None, "a trial with ancestry is of a population"
@@ -291,8 +289,7 @@ MIN_SIZE: Final = (6.0, 3.0)
 def write_lineage(descent: Ancestry, path: Path) -> None:
     """Draw the ancestry and replace the file at ``path``, whose suffix is one of PICTURES.
 
-    Raises:
-        OSError: if the file cannot be written; the old one stays.
+    Raises OSError if the file cannot be written; the old one stays.
     """
     relatives = list(descent.relatives.values())
     generations = max((relative.generation for relative in relatives), default=0) + 1

@@ -24,8 +24,7 @@ DPI: Final = 130
 def check_matplotlib(instead: str) -> None:
     """Refuse to draw without matplotlib; ``instead`` says what else there is to do.
 
-    Raises:
-        UsageError: if matplotlib is missing.
+    Raises UsageError if matplotlib is missing.
     """
     try:
         # Imported here: it takes a second, and nothing else needs it.
@@ -40,10 +39,8 @@ def check_matplotlib(instead: str) -> None:
 def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
     """Give a figure of ``size`` inches; what was drawn on it replaces the file at ``path``.
 
-    The suffix of ``path`` is one of PICTURES.
-
-    Raises:
-        OSError: if the file cannot be written; the old one stays.
+    The suffix of ``path`` is one of PICTURES. Raises OSError if the file cannot be written; the old
+    one stays.
     """
     import matplotlib
     from matplotlib.figure import Figure

@@ -40,11 +40,8 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
     The role of the first objective is ranked by it, the other by its panel, or by what else was
     measured of it. Those of a population that were judged go before, by their strength in the
     newest match that they played; a later match before an earlier one, whose opponents were others.
-    A trial whose checkpoints are gone makes room for the next one.
-
-    Raises:
-        HpsearchError: if no trial has finished.
-        UsageError: if none that has finished has a checkpoint.
+    A trial whose checkpoints are gone makes room for the next one. Raises HpsearchError if no trial
+    has finished; UsageError if none that has finished has a checkpoint.
     """
     best_trial(view)  # says why where there is none
     finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
@@ -105,9 +102,8 @@ T = TypeVar("T")
 def choose_founders(views: Sequence[StudyView], members: int) -> list[BredFounder]:
     """Return at most ``members`` founders, of each study an even share, its best first.
 
-    Raises:
-        ConflictError: if a study has not finished.
-        HpsearchError: if one of them has no checkpoint of a trial that finished.
+    Raises ConflictError if a study has not finished; HpsearchError if one of them has no checkpoint
+    of a trial that finished.
     """
     for view in views:
         if view.state.status not in (FINISHED, STOPPED) or view.state.unfinished():
@@ -151,10 +147,8 @@ def find_players(
 ) -> RoundRobinPlayers:
     """Return the players that ``names`` stand for, the ``top`` trials of a study for each role.
 
-    Raises:
-        UsageError: if a name stands for nothing, or there are no hosts or no agents.
-        ConflictError: if the players know different games.
-        CorruptError: if a checkpoint is damaged.
+    Raises UsageError if a name stands for nothing, or there are no hosts or no agents;
+    ConflictError if the players know different games; CorruptError if a checkpoint is damaged.
     """
     roles_of: dict[Path, set[str]] = {}
     for name in names:

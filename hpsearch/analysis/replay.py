@@ -64,10 +64,8 @@ def compare_replay(
 ) -> Replay:
     """Let the replicates, the original and the panel meet on held-out starts.
 
-    ``mixed`` counts the intervals in which an operator had changed the weights.
-
-    Raises:
-        HpsearchError: if no replicate has got through the schedule, or no checkpoint is left.
+    ``mixed`` counts the intervals in which an operator had changed the weights. Raises
+    HpsearchError if no replicate has got through the schedule, or no checkpoint is left.
     """
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
@@ -120,8 +118,7 @@ def expected_of(scores: list[float]) -> tuple[float, float] | None:
 def original_checkpoint(view: StudyView, trial: int) -> Path:
     """Return the last checkpoint of the trial whose schedule is tried.
 
-    Raises:
-        HpsearchError: if it is gone.
+    Raises HpsearchError if it is gone.
     """
     checkpoints = last_checkpoints(view, [trial])
     if not checkpoints:

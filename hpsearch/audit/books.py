@@ -59,11 +59,9 @@ class Books:
 def read_books(name: str, url: str) -> Books:
     """Return what the database at ``url`` says of a study; nothing is written.
 
-    All is read in one transaction that sees one moment, whatever a driver writes meanwhile.
-
-    Raises:
-        StorageError: if the database cannot be reached or read.
-        CorruptError: if it does not hold the study, or not what it searches.
+    All is read in one transaction that sees one moment, whatever a driver writes meanwhile. Raises
+    StorageError if the database cannot be reached or read; CorruptError if it does not hold the
+    study, or not what it searches.
     """
     is_file = sqlite_file(url) is not None
     try:

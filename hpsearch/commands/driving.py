@@ -12,13 +12,7 @@ from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.commands.executors import build_executor, poll_seconds
-from hpsearch.errors import (
-    ConfigError,
-    DiskError,
-    HpsearchError,
-    StudyFailedError,
-    UsageError,
-)
+from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver

@@ -56,8 +56,7 @@ class QuietHandler(WSGIRequestHandler):
 def bind(host: str, port: int) -> Server:
     """Return a server on a port, or on the next one that is free; 0 stands for any.
 
-    Raises:
-        UsageError: if there is none, or this machine has no such address.
+    Raises UsageError if there is none, or this machine has no such address.
     """
     if port > LAST_PORT:
         raise UsageError(f"a port is 0 to {LAST_PORT}, got {port}; give --port 0 for any")

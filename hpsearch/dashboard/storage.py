@@ -78,12 +78,7 @@ class ReadOnlyStorage(BaseStorage):
                 self._kept, self.changed_at = dict(system_attrs), time.monotonic()
 
     def add(
-        self,
-        remark: str,
-        *,
-        system_attrs: Attrs,
-        user_attrs: Attrs,
-        of_trials: Mapping[int, Attrs],
+        self, remark: str, *, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
     ) -> None:
         """Show attributes beside those, and system attributes of trials by their numbers.
 
@@ -187,9 +182,7 @@ class TrialSource:
     def __init__(self, name_or_file: str, runs: Path) -> None:
         """Open a started study.
 
-        Raises:
-            UsageError: if there is no such study.
-            StorageError: if its database cannot be used.
+        Raises UsageError if there is no such study; StorageError if its database cannot be used.
         """
         self._followed = Followed(name_or_file, runs)
         name = self.view.study.spec.name
@@ -211,8 +204,7 @@ class TrialSource:
     def changed(self) -> list[FrozenTrial]:
         """Return the trials that are new, have not ended, or have ended since the last call.
 
-        Raises:
-            StorageUnavailableError: if the database cannot be read now.
+        Raises StorageUnavailableError if the database cannot be read now.
         """
         self._followed.look()
         event = self.view.state.last_event

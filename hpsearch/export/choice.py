@@ -12,11 +12,8 @@ from hpsearch.study.view import StudyView, best_trial
 def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
     """Return the best when confirmed, else the search's or the last match's; and a remark on it.
 
-    The command ``confirm`` would tell whether it was lucky.
-
-    Raises:
-        HpsearchError: if no trial has finished.
-        CorruptError: if the confirmation is damaged.
+    The command ``confirm`` would tell whether it was lucky. Raises HpsearchError if no trial has
+    finished; CorruptError if the confirmation is damaged.
     """
     name, best, confirmed = view.study.spec.name, best_trial(view), read_confirmed(view)
     if confirmed is None:
@@ -52,9 +49,8 @@ def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
 def the_front(view: StudyView) -> list[Trial]:
     """Return the finished trials that no other one beats in every objective; see `front`.
 
-    Raises:
-        UsageError: if the study has one objective.
-        HpsearchError: if no trial has finished that all of them were measured of.
+    Raises UsageError if the study has one objective; HpsearchError if no trial has finished that
+    all of them were measured of.
     """
     name, objectives = view.study.spec.name, view.study.spec.objectives
     if len(objectives) == 1:

@@ -111,10 +111,8 @@ class Contents:
 def read_contents(bundle: BundleDir, provenance: bytes) -> Contents:
     """Return what lies in the folder of a bundle, whose file of provenance has this content.
 
-    Raises:
-        CorruptError: if anything else lies there than is listed, or something else is listed than a
-            bundle has, or it is of a format that is not known here.
-        DiskError: if a file cannot be read.
+    Raises CorruptError if anything else lies there than is listed, or something else is listed than
+    a bundle has, or it is of a format that is not known here; DiskError if a file cannot be read.
     """
     origin = plain_json(provenance, bundle.provenance)
     listed, bundle_format = _listed(bundle, origin), _format(bundle, origin)
@@ -283,11 +281,9 @@ _SMALL_BUNDLE: Final = 2**17  # bytes
 def replacing(folder: Path) -> Iterator[Path]:
     """Give a new folder to fill, which takes the place of ``folder`` when the block ends well.
 
-    What cannot be written is refused before the block begins, which may measure for hours.
-
-    Raises:
-        UsageError: if there is a file in the way, or a folder with other things than bundles.
-        DiskError: if something cannot be written; what was there before stays.
+    What cannot be written is refused before the block begins, which may measure for hours. Raises
+    UsageError if there is a file in the way, or a folder with other things than bundles; DiskError
+    if something cannot be written; what was there before stays.
     """
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:

@@ -62,8 +62,7 @@ def _without_places(program: ExportedProgram) -> ExportedProgram:
 def write_program(path: Path, player: SavedPlayer, role: str, positions: SamplePositions) -> None:
     """Write the greedy policy of a player, read it back and ask it what the player is asked.
 
-    Raises:
-        HpsearchError: if it answers otherwise anywhere.
+    Raises HpsearchError if it answers otherwise anywhere.
     """
     save_program(path, player, role, FORMAT)
     differing = differing_actions(path, player, role, FORMAT, positions)

@@ -60,8 +60,7 @@ class Bundle:
 def bundles_in(folder: Path) -> list[Path]:
     """Return the bundles at a path: itself, or those that it lists; none where it is no bundle.
 
-    Raises:
-        CorruptError: if its list is damaged, or names something else than folders within.
+    Raises CorruptError if its list is damaged, or names something else than folders within.
     """
     bundle = BundleDir(folder)
     if any(path.is_symlink() or path.exists() for path in (bundle.certificate, bundle.provenance)):

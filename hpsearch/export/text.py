@@ -103,10 +103,8 @@ def config_text(config: Mapping[str, Any], how: Format) -> str:
     """Return a complete trainer configuration as text.
 
     ``hydra`` is a file of a config group, such as conf/trainer/best.yaml, whose keys end up at the
-    root: ``+trainer=best``.
-
-    Raises:
-        UsageError: if Hydra would take one of the values for a reference to another one.
+    root: ``+trainer=best``. Raises UsageError if Hydra would take one of the values for a reference
+    to another one.
     """
     if how == "json":
         return json.dumps(config, indent=2) + "\n"

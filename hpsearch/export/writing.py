@@ -66,10 +66,7 @@ def crossplay(view: StudyView, trial: Trial) -> dict[str, Any] | None:
     """Return a trial's games in the last match that it played as a member, None if there is none.
 
     rho is of the starts that confirm, with its 95 % interval, by role and opponent; high is a
-    strong host, low a strong agent.
-
-    Raises:
-        CorruptError: if the match's files are damaged.
+    strong host, low a strong agent. Raises CorruptError if the match's files are damaged.
     """
     matches = [
         match for match in view.state.population.matches.values() if trial.number in match.strengths
@@ -120,11 +117,9 @@ Measures = dict[str, Any]  # what evaluation.json holds
 def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Measures:
     """Write the bundle of a finished trial; return its certificate.
 
-    Raises:
-        UsageError: if the trial has not finished, the folder holds something else, or the key does
-            not sign.
-        CorruptError: if its last checkpoint is missing or damaged.
-        DiskError: if the folder cannot be written; an older bundle stays.
+    Raises UsageError if the trial has not finished, the folder holds something else, or the key
+    does not sign; CorruptError if its last checkpoint is missing or damaged; DiskError if the
+    folder cannot be written; an older bundle stays.
     """
     _check_finished([trial])
     with replacing(folder) as temporary:

@@ -132,8 +132,7 @@ class Board:
     def write(self, view: StudyView) -> int:
         """Write the trials that have changed since the last time; return how many.
 
-        Raises:
-            DiskError: if a file cannot be written or read.
+        Raises DiskError if a file cannot be written or read.
         """
         try:
             if not self._has_begun:

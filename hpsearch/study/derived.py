@@ -269,12 +269,9 @@ def write_bred(
     """Write and return a study that breeds founders.
 
     The first of the ``studies`` that were searched gives what belongs to no member; members begin
-    with the ``founders``, their best, in that order.
-
-    Raises:
-        ConflictError: if the founders cannot be of one population.
-        UsageError: if the studies have nothing in common that could be searched, or an interval
-            would not end with an evaluation.
+    with the ``founders``, their best, in that order. Raises ConflictError if the founders cannot be
+    of one population; UsageError if the studies have nothing in common that could be searched, or
+    an interval would not end with an evaluation.
     """
     configs = [read_config(founder.config, source=founder.name) for founder in founders]
     _check_founders(studies[0], founders, configs)

@@ -29,27 +29,13 @@ from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, Lease, Leases
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import Observer
-from hpsearch.study.recorder import (
-    LEASE_SECONDS,
-    DriverContext,
-    DriverPart,
-    EventRecorder,
-    Limits,
-)
+from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, DriverPart, EventRecorder, Limits
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, note_given_total, spec_hash, spec_json
-from hpsearch.study.state import (
-    BUSY,
-    CANCELLED,
-    FAILED,
-    FINISHED,
-    RUNNING,
-    STOPPED,
-    STOPPING,
-)
+from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
 from hpsearch.study.storage import MirroredStorage, open_storage
 from hpsearch.study.trial_list import trial_line
 from hpsearch.study.trials import Trials

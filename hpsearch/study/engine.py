@@ -166,11 +166,7 @@ _LIBPQ = {
     "keepalives_count": 4,
     "tcp_user_timeout": SILENCE * 1000,
 }
-_MYSQL = {
-    "connect_timeout": CONNECT_TIMEOUT,
-    "read_timeout": SILENCE,
-    "write_timeout": SILENCE,
-}
+_MYSQL = {"connect_timeout": CONNECT_TIMEOUT, "read_timeout": SILENCE, "write_timeout": SILENCE}
 # The drivers do not agree on the names of the options.
 _TIMEOUTS: dict[str, dict[str, int]] = {
     **dict.fromkeys(("psycopg", "psycopg2"), _LIBPQ),

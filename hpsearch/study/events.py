@@ -22,14 +22,7 @@ from sqlalchemy.orm import Session
 from hpsearch.errors import ConflictError, unwritten
 from hpsearch.files import parse_json
 from hpsearch.printable import printable
-from hpsearch.study.database import (
-    CheckpointRow,
-    Database,
-    EventRow,
-    LeaseRow,
-    ParentRow,
-    StudyRow,
-)
+from hpsearch.study.database import CheckpointRow, Database, EventRow, LeaseRow, ParentRow, StudyRow
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from hpsearch import yaml_file
-from hpsearch.cluster.executor import (
-    SchedulerSilentError,
-    SubmissionRefusedError,
-    shared_part,
-)
+from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError, shared_part
 from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir

@@ -243,12 +243,7 @@ class SnapshotWriter:
         """names of the rows that are there, by kind; None before anything was read"""
 
     def write(
-        self,
-        lease: Lease,
-        state: StudyState,
-        line: Callable[[Trial], str],
-        *,
-        if_due: bool = False,
+        self, lease: Lease, state: StudyState, line: Callable[[Trial], str], *, if_due: bool = False
     ) -> None:
         """Write what has settled since the last snapshot, and a new head, if anything happened.
 

@@ -49,9 +49,8 @@ DRAFT = -1  # id of the draft
 def open_storage(url: str) -> "MirroredStorage":
     """Return the storage at a database URL; its tables and SQLite's directory are created.
 
-    Raises:
-        StorageError: if the database cannot be reached or used.
-        DiskError: if it cannot be written.
+    Raises StorageError if the database cannot be reached or used; DiskError if it cannot be
+    written.
     """
     create_directory(url)
     return MirroredStorage(url, persist(url, lambda: _connect(url), creates=True))
@@ -256,10 +255,7 @@ class MirroredStorage(BaseStorage):
         return self._persist(lambda: self._backend.get_trial(trial_id))
 
     def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         """Return the trials of a study, the draft among those that run."""
         with self._lock:

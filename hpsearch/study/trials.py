@@ -31,11 +31,7 @@ ORIGIN = "origin"  # user attribute of a trial of a population: the key of its o
 RUNG = "completed_rung_"
 """how Optuna's successive halving names what it notes in a trial's system attributes"""
 
-_OPTUNA_STATES = {
-    COMPLETE: TrialState.COMPLETE,
-    PRUNED: TrialState.PRUNED,
-    FAIL: TrialState.FAIL,
-}
+_OPTUNA_STATES = {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAIL: TrialState.FAIL}
 
 
 @contextmanager
@@ -69,10 +65,7 @@ class Trials:
         return self.metric_names[0]
 
     def ask(
-        self,
-        known: Container[int],
-        retries: Sequence[int],
-        planned: Sequence[PlannedTrial],
+        self, known: Container[int], retries: Sequence[int], planned: Sequence[PlannedTrial]
     ) -> Trial:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
@@ -135,10 +128,7 @@ class Trials:
         attrs: dict[str, Any],
     ) -> optuna.trial.Trial:
         template = optuna.trial.create_trial(
-            state=TrialState.RUNNING,
-            params=params,
-            distributions=distributions,
-            user_attrs=attrs,
+            state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=attrs
         )
         created = self._storage.create_new_trial(self._study_id, template)
         return optuna.trial.Trial(self._optuna, created)

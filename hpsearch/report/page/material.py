@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hpsearch.analysis.candidates import (
-    Played,
-    judged_matches,
-    read_played,
-)
+from hpsearch.analysis.candidates import Played, judged_matches, read_played
 from hpsearch.analysis.confirmation import Confirmation, read_confirmed, whole_confirmation
 from hpsearch.analysis.lineage import Ancestry, lineage_or_why
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
@@ -57,10 +53,7 @@ class Learning:
 
 
 def read_learning(
-    view: StudyView,
-    best: Trial | None,
-    confirmation: Confirmation | str,
-    descent: Ancestry | str,
+    view: StudyView, best: Trial | None, confirmation: Confirmation | str, descent: Ancestry | str
 ) -> Learning:
     """Return the curves of the best trials, or of lines, and of what confirmed the best.
 
