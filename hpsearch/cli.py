@@ -15,19 +15,16 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 from hpsearch import __version__
+from hpsearch.commands.begin import init, validate
 from hpsearch.commands.command import Argument, command
-from hpsearch.commands.crossplay import crossplay
 from hpsearch.commands.derive import breed, confirm, replay
-from hpsearch.commands.evaluate import evaluate
-from hpsearch.commands.export import export
+from hpsearch.commands.export import export, report
 from hpsearch.commands.housekeeping import audit, doctor, gc
-from hpsearch.commands.init import init
+from hpsearch.commands.measure import crossplay, evaluate
 from hpsearch.commands.read import best, lineage, ls, status, trials
-from hpsearch.commands.report import report
 from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop, submit, tick
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
-from hpsearch.commands.validate import validate
 from hpsearch.errors import (
     INTERRUPTED,
     DiskError,

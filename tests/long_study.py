@@ -18,7 +18,7 @@ from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, load_spec, spec_hash, spec_json
 from hpsearch.study.state import RUNNING, StudyState
-from hpsearch.study.trial_list import trial_line
+from hpsearch.study.view import trial_line
 
 STUDIES = Path(__file__).parents[1] / "studies"
 JOB = 8

@@ -14,9 +14,8 @@ from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Node, read_nodes
 from hpsearch.study.records import Trial
-from hpsearch.study.trial_list import setting_text, short_names
 from hpsearch.study.url import storage_url
-from hpsearch.study.view import StudyView
+from hpsearch.study.view import StudyView, setting_text, short_names
 from hpsearch.terminal import print_whole, text_table
 
 if TYPE_CHECKING:

@@ -105,8 +105,7 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
     from hpsearch.report.listing import write_csv
     from hpsearch.report.text import trial_summary
-    from hpsearch.study.trial_list import list_lines
-    from hpsearch.study.view import open_view
+    from hpsearch.study.view import list_lines, open_view
     from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)

@@ -17,11 +17,11 @@ from hpsearch.analysis.lineage import lineage_or_why, read_lineage
 from hpsearch.errors import HpsearchError
 from hpsearch.report.page import charts
 from hpsearch.report.page.charts import Chart
-from hpsearch.report.page.curves import curves_chart
 from hpsearch.report.page.descent import crossplay_chart, descent_chart
 from hpsearch.report.page.hours import states_chart, timeline_chart
 from hpsearch.report.page.material import read_learning
 from hpsearch.report.page.parameters import importance_bars, importance_layout, importance_sentence
+from hpsearch.report.page.search import curves_chart
 from hpsearch.study.view import StudyView
 from hpsearch.study.work import WAITED, Span, spans
 

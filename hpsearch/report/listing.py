@@ -12,8 +12,7 @@ from rich.table import Table
 from hpsearch.errors import CorruptError, HpsearchError, StorageUnavailableError
 from hpsearch.printable import interval_text, printable
 from hpsearch.study.records import Trial
-from hpsearch.study.trial_list import trial_state
-from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies
+from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies, trial_state
 from hpsearch.terminal import text_table
 
 DAMAGED, UNREADABLE, UNREACHABLE = "damaged", "unreadable", "unreachable"

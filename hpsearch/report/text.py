@@ -14,8 +14,7 @@ from hpsearch.printable import interval_text
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note
 from hpsearch.study.state import StudyState
-from hpsearch.study.trial_list import setting_text, trial_state
-from hpsearch.study.view import INTERRUPTED, STARTING, StudyView
+from hpsearch.study.view import INTERRUPTED, STARTING, StudyView, setting_text, trial_state
 from hpsearch.study.work import cost, time_left
 from hpsearch.terminal import print_line
 

@@ -37,9 +37,9 @@ from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, note_given_total, spec_hash, spec_json
 from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
 from hpsearch.study.storage import MirroredStorage, open_storage
-from hpsearch.study.trial_list import trial_line
 from hpsearch.study.trials import Trials
 from hpsearch.study.url import storage_url
+from hpsearch.study.view import trial_line
 
 
 def groups(

@@ -22,7 +22,6 @@ from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.report.page import page as page_module
 from hpsearch.report.page.answer import comparisons
 from hpsearch.report.page.charts import words
-from hpsearch.report.page.curves import check_comparable, over_seeds
 from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
 from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.material import MeasuredCurve, gather, read_curve
@@ -36,7 +35,7 @@ from hpsearch.report.page.parameters import (
     reading,
     shared_out,
 )
-from hpsearch.report.page.search import best_so_far
+from hpsearch.report.page.search import best_so_far, check_comparable, over_seeds
 from hpsearch.study.records import Match
 from hpsearch.study.work import KINDS, counts_over_time, spans
 

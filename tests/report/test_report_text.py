@@ -21,8 +21,7 @@ from hpsearch.report.text import (
 from hpsearch.study.events import DriverLog, Event, line
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
-from hpsearch.study.trial_list import list_lines
-from hpsearch.study.view import StudyView, best_trial
+from hpsearch.study.view import StudyView, best_trial, list_lines
 
 
 def printed(show) -> str:

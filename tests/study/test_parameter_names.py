@@ -1,6 +1,6 @@
 """Short names of parameters."""
 
-from hpsearch.study.trial_list import short_names
+from hpsearch.study.view import short_names
 
 
 def test_the_last_part_is_enough_where_it_is_the_only_one():

@@ -15,8 +15,7 @@ from views import METRIC, Story, rho
 
 from hpsearch.report.text import failures_lines
 from hpsearch.study.snapshots import Stored
-from hpsearch.study.trial_list import in_columns, list_lines, trial_line
-from hpsearch.study.view import open_view
+from hpsearch.study.view import in_columns, list_lines, open_view, trial_line
 
 START = "from hpsearch.cli import entry; entry()"
 GOAL = 1.0

@@ -17,8 +17,7 @@ from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.schema import value_at
 from hpsearch.study.records import Trial
-from hpsearch.study.trial_list import setting_text
-from hpsearch.study.view import StudyView
+from hpsearch.study.view import StudyView, setting_text
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.published import RHOS
 

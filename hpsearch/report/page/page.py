@@ -15,7 +15,7 @@ from hpsearch.cluster.code_snapshot import code_commit, versions
 from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.files import contents, read_json
 from hpsearch.printable import interval_text
-from hpsearch.report.page import answer, curves, descent, html, search
+from hpsearch.report.page import answer, descent, html, search
 from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
@@ -23,8 +23,7 @@ from hpsearch.report.page.parameters import parameters_section
 from hpsearch.report.text import standing_text
 from hpsearch.schema import to_plain
 from hpsearch.study.spec import load_spec, spec_hash
-from hpsearch.study.trial_list import setting_text, trial_state
-from hpsearch.study.view import StudyView
+from hpsearch.study.view import StudyView, setting_text, trial_state
 
 
 def trials_section(material: Material) -> Iterator[Html]:
@@ -126,10 +125,10 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Material], Iterator[Html]]], ...
     ("answer", "Question and answer", answer.answer_section),
     ("confirmation", "Was it luck?", answer.confirmation_section),
     ("history", "How the search went", search.history_section),
-    ("overlay", "Beside {other}", curves.overlay_section),
+    ("overlay", "Beside {other}", search.overlay_section),
     ("front", "Several objectives", search.front_section),
     ("parameters", "Which parameters mattered", parameters_section),
-    ("learning", "How they learned", curves.learning_section),
+    ("learning", "How they learned", search.learning_section),
     ("rungs", "Rungs and pruning", search.rungs_section),
     ("population", "Descent and cross-play", descent.population_section),
     ("yardsticks", "Published match and exact worst cases", answer.yardstick_section),

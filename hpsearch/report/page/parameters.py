@@ -20,8 +20,7 @@ from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.study.records import Trial
-from hpsearch.study.trial_list import setting_text
-from hpsearch.study.view import StudyView
+from hpsearch.study.view import StudyView, setting_text
 
 
 def importance_sentence(importances: Importances, metric: str) -> str:
