@@ -79,11 +79,7 @@ class Tree:
 def blowup_tree(
     host: Host, start: Tensor, *, reposition: bool, max_depth: int, max_nodes: int
 ) -> Tree:
-    """Return the tree of ``start`` int32 (N, D), canonical.
-
-    Nodes at ``max_depth`` are cut, and so is a whole level that would make the tree larger than
-    ``max_nodes``.
-    """
+    """Return the tree of ``start`` int32 (N, D), canonical; deeper or larger levels are cut."""
     encoder = HostActionEncoder(start.shape[-1])
     move = BACKENDS[default_backend(start.device)].move
     points, capped = start.unsqueeze(0), torch.zeros(1, dtype=torch.bool, device=start.device)
@@ -173,10 +169,7 @@ STARTS: Final = {case.name: case.points for case in ADE}
 
 
 def host_tree(player: ExaminedPlayer, start: str) -> Tree:
-    """Return the tree of the player's greedy host from a start of the ADE table.
-
-    Raises UsageError if there is no start of that name, or the player has no such tree.
-    """
+    """Return the tree of a player's greedy host from an ADE start; UsageError if none."""
     if start not in STARTS:
         raise UsageError(unknown_name("start of a tree", start, STARTS))
     host, game, rows = player.host, player.game, STARTS[start]
@@ -308,11 +301,7 @@ MIN_WIDTH: Final = 5.5  # inches, so that the title fits
 
 
 def write_picture(tree: Tree, title: str, path: Path) -> None:
-    """Draw the tree and replace the file at ``path``, whose suffix is one of PICTURES.
-
-    Raises UsageError if matplotlib is missing; OSError if the file cannot be written; the old one
-    stays.
-    """
+    """Draw the tree into a file, whose suffix is one of PICTURES; raises OSError."""
     check_matplotlib("write the tree as .txt")
     boxes = boxes_of(tree)
     width, height = extent(boxes)

@@ -3,12 +3,13 @@
 And the last match of a population as it was played: rho of every host against every agent.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hpsearch.errors import CorruptError
+from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.population.pareto import front_of_each
 from hpsearch.population.statistics import Floats
 from hpsearch.study.derived import key
@@ -29,10 +30,7 @@ class Candidate:
 
 
 def all_candidates(view: StudyView) -> list[Candidate]:
-    """Return the configurations of all finished trials, best first by the first objective.
-
-    Raises HpsearchError if no trial has finished.
-    """
+    """Return the configurations of finished trials, best first; HpsearchError if none."""
     best_trial(view)  # says why where there is none
     by_key: dict[str, Candidate] = {}
     for trial in view.ranked(view.state.told(COMPLETE)):
@@ -54,10 +52,7 @@ def finished(view: StudyView) -> list[Trial]:
 
 
 def front(view: StudyView) -> list[Trial]:
-    """Return those that no other one beats in every objective, the best by the first one first.
-
-    Of trials that are equal in all objectives, each is returned.
-    """
+    """Return each trial that no other one beats in every objective, by the first one."""
     trials, objectives = finished(view), view.study.spec.objectives
     if not trials:
         return []
@@ -79,6 +74,39 @@ def last_match(view: StudyView) -> int | None:
     return judged[-1].number if judged else None
 
 
+def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
+    """Return the ``count`` best, ``best`` first, of different configurations or members."""
+    others = [trial for trial in _ranked(view) if trial.number != best.number]
+    return [best, *others][:count]
+
+
+def the_front(view: StudyView) -> list[Trial]:
+    """Return the finished trials that no other one beats in every objective; see `front`.
+
+    Raises UsageError if the study has one objective; HpsearchError if no trial has finished that
+    all of them were measured of.
+    """
+    name, objectives = view.study.spec.name, view.study.spec.objectives
+    if len(objectives) == 1:
+        raise UsageError(
+            f"{name} has one objective, {objectives[0].metric}, so there is no front; export the "
+            "best few with --top"
+        )
+    unbeaten = front(view)
+    if not unbeaten:
+        raise HpsearchError(f"no trial of {name} has finished that all objectives were measured of")
+    return unbeaten
+
+
+def _ranked(view: StudyView) -> Sequence[Trial]:
+    decided = judged_matches(view)
+    if not decided:
+        return [candidate.trial for candidate in all_candidates(view)]
+    strengths = decided[-1].strengths
+    numbers = sorted(strengths, key=lambda number: -strengths[number])
+    return [view.state.trials[number] for number in numbers]
+
+
 @dataclass(frozen=True)
 class Played:
     """Rho of all pairs of a match. Axes: P hosts, Q agents."""
@@ -91,10 +119,7 @@ class Played:
 
 
 def read_played(view: StudyView) -> Played | str:
-    """Return the last match that was judged, or why there is none.
-
-    Raises CorruptError if its files are damaged; DiskError if they cannot be read.
-    """
+    """Return the last judged match, or why there is none; CorruptError if damaged."""
     if view.study.spec.population is None:
         return "a search has no matches: its trials never meet"
     number = last_match(view)

@@ -22,7 +22,8 @@ from hpsearch.population.statistics import (
     interval,
 )
 from hpsearch.schema import field_hints, read
-from hpsearch.study.view import StudyView
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import print_line, print_whole, text_table
 
 CONFIDENCE: Final = 0.95
@@ -98,10 +99,7 @@ class Confirmation:
 
 
 def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateVerdict]:
-    """Return the verdict on each candidate from the scores of its seeds, at least one each.
-
-    Intervals and chances are those of `drawn_means`: one spread over seeds for all candidates.
-    """
+    """Return verdicts by the scores of seeds, at least one each; spread as `drawn_means`."""
     sign = 1.0 if goal == MAXIMIZE else -1.0
     signed = [sign * np.array(score) for score in scores]
     means = [float(np.mean(score)) for score in scores]
@@ -133,10 +131,7 @@ def ranked(trials: Sequence[ConfirmedTrial], goal: str) -> tuple[ConfirmedTrial,
 
 
 def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
-    """Return a confirmation as JSON holds it: the keys here are published and stay.
-
-    They are those of `Confirmation`, best (a trial) and held_up. What is not known is null.
-    """
+    """Return a confirmation as JSON holds it: its published fields, best (a trial) and held_up."""
     best = confirmation.best.trial
     held_up = best == confirmation.favourite
     return {**asdict(confirmation), "best": best, "held_up": held_up}
@@ -165,12 +160,7 @@ def _is_current(view: StudyView, data: Any) -> bool:
 
 
 def whole_confirmation(view: StudyView) -> Confirmation | None:
-    """Return all that the file of a confirmation says, None if nothing was confirmed.
-
-    Raises:
-        CorruptError: if it lacks something; it may hold more.
-        DiskError: if it cannot be read.
-    """
+    """Return what a confirmation's file says, if any; CorruptError if it lacks something."""
     data = read_json(view.folder.confirmation)
     if data is None:
         return None
@@ -200,6 +190,33 @@ def _damaged(view: StudyView) -> CorruptError:
         f"{view.folder.confirmation} is damaged; write it anew with: "
         f"hpsearch confirm {view.study.spec.name}"
     )
+
+
+def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
+    """Return the best when confirmed, else the search's or the last match's; and a remark on it.
+
+    The command ``confirm`` would tell whether it was lucky. Raises HpsearchError if no trial has
+    finished; CorruptError if the confirmation is damaged.
+    """
+    name, best, confirmed = view.study.spec.name, best_trial(view), read_confirmed(view)
+    if confirmed is None:
+        return best, unconfirmed(view, confirm)
+    trial, is_current = confirmed
+    if not is_current:
+        remark = f"the confirmation of {name} is out of date, its best are others by now"
+        return best, remark
+    if trial == best.number:
+        return best, None
+    what = f"exported is trial {trial}, the best when confirmed; the search's is {best.number}"
+    return view.state.trials[trial], what
+
+
+def unconfirmed(view: StudyView, confirm: str) -> str | None:
+    """Return the remark on a study of which nothing is confirmed, None where something is."""
+    if view.folder.confirmation.exists():
+        return None
+    name = view.study.spec.name
+    return f"{name} is not confirmed: its best may be the luckiest; compare with: {confirm}"
 
 
 CHANCE = "P(best)"

@@ -96,10 +96,7 @@ def entropy_line(role: RoleReport) -> str:
 def match_rows(
     name: str, role: str, matches: Mapping[str, MatchResult]
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns and rows of the matches beside the published ones, the host's row first.
-
-    A host has a row, an agent a column.
-    """
+    """Return columns and rows of matches beside published ones: a host a row, an agent a column."""
     if role == "host":
         own = (name, *map(_match_text, matches.values()))
         published = (

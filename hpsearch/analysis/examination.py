@@ -49,10 +49,7 @@ class ExaminedPlayer:
 
 
 def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
-    """Return the scripted player of that name, or the learned ones of a checkpoint.
-
-    Raises UsageError if there is neither; CorruptError if the checkpoint is damaged.
-    """
+    """Return a scripted player, or those of a checkpoint; UsageError or CorruptError if none."""
     name = str(name_or_path)
     if name not in HOSTS and name not in AGENTS:
         return _learned(find_checkpoint(name_or_path), device)

@@ -117,10 +117,7 @@ def _seeds(
 def held_out_values(
     view: StudyView, trials: Sequence[Trial], num_games: int
 ) -> dict[int, dict[str, float]]:
-    """Return the objectives' metrics of finished trials on held-out starts, by trial and name.
-
-    A trial whose last checkpoint is missing or damaged is named on stderr and left out.
-    """
+    """Return metrics on held-out starts, by trial; one without checkpoint is said and left out."""
     metrics = [objective.metric for objective in view.study.spec.objectives]
     values: dict[int, dict[str, float]] = {}
     for trial in trials:
@@ -163,11 +160,7 @@ def _opponents(metrics: Sequence[str], role: str) -> set[str]:
 def exploited_values(
     view: StudyView, trial: Trial, num_games: int, response_steps: int
 ) -> dict[str, float]:
-    """Return what best responses take from the roles of a finished trial that the objectives name.
-
-    Raises:
-        CorruptError, ConflictError: as `exploit`.
-    """
+    """Return what best responses take from the objectives' roles; raises as `exploit`."""
     config = view.config(trial)
     return {
         exploitability_name(role): exploit(
@@ -274,10 +267,7 @@ METRIC: Final = "strength"
 
 
 def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
-    """Let the ``top`` strongest of the last match and as many champions meet, and the panel.
-
-    Raises HpsearchError if no match has been judged, or no checkpoint of theirs is left.
-    """
+    """Let the ``top`` of the last match, as many champions, and the panel meet again."""
     name, number, best = view.study.spec.name, last_match(view), view.best()
     if number is None or best is None:
         raise HpsearchError(

@@ -185,10 +185,7 @@ class _Divergences:
         self._evaluator = PedAnovaImportanceEvaluator(target_quantile=best_share(len(trials)))
 
     def divergences(self, places: NDArray[np.int64], losses: Array) -> Array:
-        """Return float (parameters,) of the trials at ``places``; ``losses`` are by place.
-
-        0 for a parameter that none of them has: one with conditions may be missing from a resample.
-        """
+        """Return float (parameters,) by losses of the places; 0 for one that none has."""
         self._study.shown = [self._trials[place] for place in places]
         present = {name for trial in self._study.shown for name in trial.params}
         with warnings.catch_warnings():

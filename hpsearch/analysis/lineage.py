@@ -69,10 +69,7 @@ class Ancestry:
     champion: int | None  # of the last match, None before the first
 
     def line(self, trial: int) -> list[Relative]:
-        """Return the line of first parents that leads to a trial, the oldest first.
-
-        Raises UsageError if it has not finished, or is no trial of the population.
-        """
+        """Return the first parents that lead to a trial, oldest first; UsageError if unknown."""
         if trial not in self.relatives:
             known = ", ".join(map(str, self.relatives)) or "none"
             raise UsageError(
@@ -286,10 +283,7 @@ MIN_SIZE: Final = (6.0, 3.0)
 
 
 def write_lineage(descent: Ancestry, path: Path) -> None:
-    """Draw the ancestry and replace the file at ``path``, whose suffix is one of PICTURES.
-
-    Raises OSError if the file cannot be written; the old one stays.
-    """
+    """Draw the ancestry in place of a file, whose suffix is one of PICTURES; OSError if not."""
     relatives = list(descent.relatives.values())
     generations = max((relative.generation for relative in relatives), default=0) + 1
     members = max((relative.member for relative in relatives), default=0) + 1

@@ -22,10 +22,7 @@ DPI: Final = 130
 
 
 def check_matplotlib(instead: str) -> None:
-    """Refuse to draw without matplotlib; ``instead`` says what else there is to do.
-
-    Raises UsageError if matplotlib is missing.
-    """
+    """Raise UsageError without matplotlib; ``instead`` says what else there is to do."""
     try:
         # Imported here: it takes a second, and nothing else needs it.
         import matplotlib  # noqa: F401

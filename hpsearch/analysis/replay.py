@@ -116,10 +116,7 @@ def expected_of(scores: list[float]) -> tuple[float, float] | None:
 
 
 def original_checkpoint(view: StudyView, trial: int) -> Path:
-    """Return the last checkpoint of the trial whose schedule is tried.
-
-    Raises HpsearchError if it is gone.
-    """
+    """Return the last checkpoint of the trial that is replayed; HpsearchError if gone."""
     checkpoints = last_checkpoints(view, [trial])
     if not checkpoints:
         raise HpsearchError(

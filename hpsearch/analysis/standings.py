@@ -428,10 +428,7 @@ MIN_SIZE: Final = (7.0, 3.6)  # inches, so that the title fits
 
 
 def write_matrix(standings: Standings, path: Path) -> None:
-    """Draw rho of all pairs and replace the file at ``path``, whose suffix is one of PICTURES.
-
-    Raises OSError if the file cannot be written; the old one stays.
-    """
+    """Draw rho of all pairs in place of a file, whose suffix is one of PICTURES; OSError if not."""
     rows, columns = standings.rho.shape
     is_numbered = max(rows, columns) <= MAX_NUMBERED
     cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)

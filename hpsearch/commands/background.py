@@ -64,10 +64,7 @@ def _grows(before: Study, after: Study) -> bool:
 
 
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
-    """Leave a request for the driver, or do what is asked where there is none.
-
-    ``study`` is driven from then on: as it was, or as its file is now, which a driver reads itself.
-    """
+    """Leave a request for the driver, or do it where there is none; ``study`` drives on."""
     name = study.spec.name
     requests.leave(view.folder, asked)
     if view.is_driven:

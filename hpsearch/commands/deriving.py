@@ -110,10 +110,7 @@ def say_what_goes_on(view: StudyView) -> None:
 
 
 def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int | None) -> Study:
-    """Return the study that trains the ``top`` best again, on ``seeds`` seeds each.
-
-    It is the one that was begun, if it fits; None stands for as many as that has, or five.
-    """
+    """Return the study that trains the best again: the one begun, if it fits, or a new one."""
     name = view.study.spec.name
     folder = StudyDir((runs / derived_name(name, CONFIRM_SUFFIX, "confirmed")).absolute())
     begun = begun_derived(folder, CONFIRMATION)

@@ -65,10 +65,7 @@ def find_study(
 
 
 def study_to_resume(view: StudyView) -> Study:
-    """Return a started study as its file is now, with a budget that was raised, for instance.
-
-    Where the file is missing, wrong or searches something else, it is returned as it was.
-    """
+    """Return a study as its file is now; as it was started, if that searches something else."""
     was, path = view.study, view.study.path
     goes_on = f"{was.spec.name} goes on as it was started"
     try:
@@ -151,11 +148,7 @@ class Drive:
         self._gauges = GaugeKeeper(study.spec.prometheus, self._tell)
 
     def run(self) -> StudyView:
-        """Drive; return how the study is at the end.
-
-        Raises ConflictError if another driver holds the study, StorageError if the database cannot
-        be used or stayed away for a day.
-        """
+        """Drive to the end; raises ConflictError, or StorageError if SQL stays away."""
         with closing(self._gauges):  # they outlast an outage of the database
             while True:
                 build = partial(build_executor, self._study, self._folder)
@@ -242,10 +235,7 @@ def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Ou
 
 
 def failure_of(view: StudyView) -> HpsearchError:
-    """Return the error of a study that failed, its causes grouped.
-
-    A DiskError where the study would have gone on but for what its jobs met on the disk.
-    """
+    """Return the error of a failed study, by causes; DiskError if the disk alone failed it."""
     spec, failed = view.study.spec, view.state.told(FAIL)
     if view.state.message:
         return StudyFailedError(f"the study {spec.name} stopped: {view.state.message}")

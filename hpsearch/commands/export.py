@@ -98,7 +98,8 @@ def export(
 def _trials(
     view: "StudyView", number: int | None, top: int | None, confirm: str, *, pareto: bool
 ) -> "tuple[list[Trial], str | None]":
-    from hpsearch.export.choice import the_best, the_front, the_top, unconfirmed
+    from hpsearch.analysis.candidates import the_front, the_top
+    from hpsearch.analysis.confirmation import the_best, unconfirmed
     from hpsearch.terminal import say
 
     if pareto:

@@ -164,10 +164,7 @@ BANNER: Final = (
 
 
 class StudyConclusions:
-    """A WSGI application that adds to Optuna's dashboard what we conclude about the study.
-
-    An open page shows a new verdict when it is loaded again.
-    """
+    """A WSGI application that adds to Optuna's dashboard what we conclude."""
 
     def __init__(self, inner: "WSGIApplication") -> None:
         self._inner = inner

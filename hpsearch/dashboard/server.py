@@ -54,10 +54,7 @@ class QuietHandler(WSGIRequestHandler):
 
 
 def bind(host: str, port: int) -> Server:
-    """Return a server on a port, or on the next one that is free; 0 stands for any.
-
-    Raises UsageError if there is none, or this machine has no such address.
-    """
+    """Return a server on a port (0: any), or on the next free one; UsageError if there is none."""
     if port > LAST_PORT:
         raise UsageError(f"a port is 0 to {LAST_PORT}, got {port}; give --port 0 for any")
     last = port if port == 0 else min(port + NEXT_PORTS, LAST_PORT)

@@ -180,10 +180,7 @@ class TrialSource:
     """One study, looked at again and again; only what may have changed is read."""
 
     def __init__(self, name_or_file: str, runs: Path) -> None:
-        """Open a started study.
-
-        Raises UsageError if there is no such study; StorageError if its database cannot be used.
-        """
+        """Open a started study; UsageError if there is none, StorageError if its database fails."""
         self._followed = Followed(name_or_file, runs)
         name = self.view.study.spec.name
         self._storage = open_storage(self._followed.database.url)
@@ -202,10 +199,7 @@ class TrialSource:
         self._followed.close()
 
     def changed(self) -> list[FrozenTrial]:
-        """Return the trials that are new, have not ended, or have ended since the last call.
-
-        Raises StorageUnavailableError if the database cannot be read now.
-        """
+        """Return new trials and those not ended before; raises StorageUnavailableError."""
         self._followed.look()
         event = self.view.state.last_event
         if event == self._event:

@@ -27,10 +27,7 @@ def examine_all(
     mounts: machine.Mounts,
     make_executor: machine.MakeExecutor,
 ) -> list[Finding]:
-    """Return what all checks find, of a study (a file, or a name below ``runs``) or without one.
-
-    ``make_executor`` gives what runs the job that looks around.
-    """
+    """Return the findings of all checks on a study (file or name), or on the machine alone."""
     findings = examine(
         {
             "versions": machine.check_versions,

@@ -37,10 +37,7 @@ class _Greedy(nn.Module):
     statistics: Tensor
 
     def __init__(self, net: Network, *, autocast: bool) -> None:
-        """Copy the weights of ``net`` of one member; it is on the CPU.
-
-        With ``autocast`` products are computed as in training, else in float32.
-        """
+        """Copy one member's weights on the CPU; ``autocast`` computes as in training."""
         super().__init__()
         views, statistics = net.tensors_of(POLICY)
         self.weights = nn.ParameterList(
@@ -149,10 +146,7 @@ Greedy = GreedyHost | GreedyAgent | RawHost | RawAgent
 
 
 def greedy_policy(role: str, net: Network, bundle_format: int, *, autocast: bool) -> Greedy:
-    """Return the greedy policy of a role by ``net`` of one member, as a bundle of a format has it.
-
-    For ``autocast`` see `_Greedy`.
-    """
+    """Return a role's greedy policy by ``net`` of one member; for ``autocast`` see `_Greedy`."""
     inner, outer = (GreedyHost, RawHost) if role == "host" else (GreedyAgent, RawAgent)
     greedy = inner(net, autocast=autocast)
     return greedy if bundle_format == SORTED_POINTS else outer(greedy)

@@ -60,10 +60,7 @@ def _without_places(program: ExportedProgram) -> ExportedProgram:
 
 
 def write_program(path: Path, player: SavedPlayer, role: str, positions: SamplePositions) -> None:
-    """Write the greedy policy of a player, read it back and ask it what the player is asked.
-
-    Raises HpsearchError if it answers otherwise anywhere.
-    """
+    """Write a greedy policy; HpsearchError if it plays otherwise than its player."""
     save_program(path, player, role, FORMAT)
     differing = differing_actions(path, player, role, FORMAT, positions)
     if differing:
@@ -136,10 +133,7 @@ TOLERANCE: Final = 1e-4
 def write_onnx(
     path: Path, player: SavedPlayer, role: str, positions: SamplePositions
 ) -> str | None:
-    """Write the greedy policy of a player in float32; return why there is none, None if there is.
-
-    There is none if onnxruntime plays otherwise on a position with a clearly best action.
-    """
+    """Write a greedy policy in float32; return why there is none, None if there is."""
     if not can_write():
         return MISSING
     greedy = greedy_policy(role, player.net, FORMAT, autocast=False)
@@ -167,10 +161,7 @@ def can_write() -> bool:
 
 
 def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
-    """Write a policy in float32 in ONNX: the same bytes for the same weights and versions.
-
-    The file says that it was written by ``build`` of torch.
-    """
+    """Write a policy in ONNX as by ``build`` of torch: equal bytes for equal weights."""
     unknown_to_onnx = {
         torch.ops.aten.scaled_dot_product_attention.default: _attention,
         torch.ops.aten.argsort.stable: _stable_argsort,
@@ -261,10 +252,7 @@ def program_differences(
 def onnx_differences(
     bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
 ) -> list[str]:
-    """Return a line for every program for ONNX that is not the one of the weights.
-
-    Where the packages that write such programs are missing, none is compared.
-    """
+    """Return a line a program for ONNX that is not the weights'; none without the packages."""
     lines = []
     for role, player in players.items():
         name = bundle.onnx(role).name

@@ -58,10 +58,7 @@ class Bundle:
 
 
 def bundles_in(folder: Path) -> list[Path]:
-    """Return the bundles at a path: itself, or those that it lists; none where it is no bundle.
-
-    Raises CorruptError if its list is damaged, or names something else than folders within.
-    """
+    """Return the bundles at a path, or in its list; CorruptError if that names others."""
     bundle = BundleDir(folder)
     if any(path.is_symlink() or path.exists() for path in (bundle.certificate, bundle.provenance)):
         return [folder]
@@ -109,11 +106,7 @@ def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
 
 
 def reproduce(bundle: Bundle) -> list[str]:
-    """Measure a bundle's players again, and write the programs of its players again.
-
-    Returns:
-        A line for everything that is not as certified; none where all of it is, bit for bit.
-    """
+    """Measure a bundle again; return a line for all that is not as certified, bit for bit."""
     certificate = bundle.certificate
     lines = _other_params(bundle)
     lines += differences(bundle.measured, certificate.conditions, certificate.rows)

@@ -38,10 +38,7 @@ class CertifiedRow:
 
 
 def standing_verdict(view: StudyView, trial: Trial) -> list[str]:
-    """Return how strong a trial is in sentences; none where `run` or `export` measured another one.
-
-    The bundle is not measured again: that is what `hpsearch evaluate` does.
-    """
+    """Return how strong a trial is in sentences, as its bundle certifies; else none."""
     rows = _certified_rows(view.folder, trial.number)
     return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
 

@@ -79,10 +79,7 @@ class Meter:
 
 
 def generation_text(view: StudyView) -> str:
-    """Return which generation of a population trains or plays, empty for a search.
-
-    Members that fail or come late make more generations than the budget's, which then count.
-    """
+    """Return which generation trains or plays, empty for a search; late members make more."""
     options, record = view.study.spec.population, view.state.population
     if options is None:
         return ""
@@ -126,10 +123,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def left_texts(progress: Progress) -> list[str]:
-    """Return the time left.
-
-    Nothing while a match is played, in which no steps are made, or the last trials are measured.
-    """
+    """Return the time left; nothing in a match or the last evaluation, which make no steps."""
     if progress.counts["running"]:
         is_known = progress.time_left != DONE
     else:
@@ -140,10 +134,7 @@ def left_texts(progress: Progress) -> list[str]:
 
 
 def speed_texts(progress: Progress) -> list[str]:
-    """Return the speed, with decimals where it is low: large networks make a step in seconds.
-
-    Nothing while nothing trains, when the study is over or plays a match.
-    """
+    """Return the speed, with decimals where it is low; nothing while nothing trains."""
     speed = progress.steps_per_second
     if not progress.counts["running"]:
         return []

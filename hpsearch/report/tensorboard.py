@@ -130,10 +130,7 @@ class Board:
         self._has_begun = False
 
     def write(self, view: StudyView) -> int:
-        """Write the trials that have changed since the last time; return how many.
-
-        Raises DiskError if a file cannot be written or read.
-        """
+        """Write the trials that have changed; return how many. Raises DiskError."""
         try:
             if not self._has_begun:
                 at, summary = view.state.started_at or 0.0, experiment_summary(view.study)

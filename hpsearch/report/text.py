@@ -127,10 +127,7 @@ STATES = ("finished", "running", "waiting", "pruned", "failed")
 
 
 def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
-    """Return the number of trials by state, those of which there are some.
-
-    Children of a closing, and failed trials that were tried again, are no trials of the budget.
-    """
+    """Return the number of trials by state, without those beyond the budget."""
     left = {**counts, "failed": counts["failed"] - tried_again}
     parts = [f"{left[state]} {state}" for state in STATES if left[state]]
     parts += [f"{untrained} of them untrained"] if untrained else []

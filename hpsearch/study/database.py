@@ -225,8 +225,7 @@ class StudyRecords:
     ) -> StudyRow:
         """Return the study of this name, created if there is none.
 
-        What may change between runs (a spec of the same hash) stays as it was; see `set_spec`. A
-        ConflictError if the study of this name searches something else.
+        A spec of the same hash is not replaced, see `set_spec`; with another hash a ConflictError.
         """
 
         def work(session: Session) -> StudyRow:

@@ -68,10 +68,7 @@ def derived_name(name: str, suffix: str, made: str) -> str:
 
 
 def begun_derived(folder: StudyDir, kind: DerivedKind) -> Study | None:
-    """Return the derived study that was begun in its ``folder``, None if none was.
-
-    Raises ConfigError if its file is wrong now, ConflictError if the folder is another study's.
-    """
+    """Return the study begun in a folder, if any; ConfigError or ConflictError if it is wrong."""
     if folder.study_file.exists():
         study = load_spec(folder.study_file)
         if kind.is_one(study) and study.spec.name == folder.root.name:
@@ -145,10 +142,7 @@ def num_seeds(study: Study) -> int:
 def write_confirmation(
     search: Study, chosen: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
 ) -> Study:
-    """Write and return the study that trains ``chosen`` configurations on ``seeds`` seeds each.
-
-    Raises UsageError if they differ in nothing but their seeds, or depend on them.
-    """
+    """Write the study of ``chosen`` on ``seeds`` each; UsageError if they differ in seeds alone."""
     left, name = _without_seed(search.spec.space), search.spec.name
     if not left or any(SEED in parameter.when for parameter in left.values()):
         raise UsageError(

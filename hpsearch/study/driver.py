@@ -101,10 +101,7 @@ class Driver(DriverPart):
         return self.state.status in BUSY or bool(self.state.live_jobs())
 
     def start(self, *, resume: bool = True) -> None:
-        """Begin, or go on if that is possible: a grown budget or limit reopens a study.
-
-        A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
-        """
+        """Begin, or reopen a study whose budget grew; one held by a user with ``resume`` alone."""
         state = self.state
         has_work = self._limits.allow_another() or state.is_undecided or state.status == FAILED
         has_work = has_work or (self._breeder is not None and self._breeder.is_closing_due)

@@ -230,10 +230,7 @@ def persist(
 
 
 def show_lost_connections(engine: Engine) -> None:
-    """Let a lost connection reach `persist` past libraries that repeat what failed.
-
-    They would do so without asking whether the first time had arrived.
-    """
+    """Let a lost connection reach `persist`: libraries would repeat what may have arrived."""
 
     def show(context: ExceptionContext) -> None:
         fault = context.sqlalchemy_exception

@@ -192,10 +192,7 @@ class EventLog:
     def append(
         self, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
     ) -> list[Event]:
-        """Write events in one transaction, all or none; return them with their ids.
-
-        Raises as `check_lease` if a lease is given.
-        """
+        """Write events, all or none, and return them with their ids; raises as `check_lease`."""
 
         def work(session: Session) -> list[Event]:
             if lease is not None:

@@ -62,10 +62,7 @@ class Jobs(DriverPart):
         self._recorder.record_all(events)
 
     def submit(self, groups: Sequence[Sequence[Trial]]) -> None:
-        """Submit a job for each group of trials, unless the executor needs a rest.
-
-        After a refusal fewer jobs are submitted at once, since a site may limit a user's jobs.
-        """
+        """Submit a job for each group; after a refusal fewer at once, as a site may limit jobs."""
         left = list(groups)
         while left and not self._is_paused():
             size = min(self._executor.max_batch, self._batch)
@@ -173,10 +170,7 @@ class Jobs(DriverPart):
         return self._folder.job(f"{len(self.state.jobs) + 1 + index:05d}")
 
     def write_trials(self, attempts: Sequence[Assignment]) -> None:
-        """Write the files of trials that are about to run; doing it again changes nothing.
-
-        A trial that was told since must not be told to go on.
-        """
+        """Write the files of trials about to run, if they were not told; may be repeated."""
         study, options = self._study, self._study.spec.population
         for attempt in attempts:
             trial = self.state.trials[attempt.trial]

@@ -68,10 +68,7 @@ class Silences:
     def listen(
         self, newest_heartbeats: Mapping[int, Heartbeat | None], now: float
     ) -> dict[int, float]:
-        """Return the seconds without a newer sign of life, by trial; called once a round.
-
-        ``newest_heartbeats`` holds the last sign of life of each attempt, None of one without any.
-        """
+        """Return the seconds without a newer sign of life, by trial; called once a round."""
         known, self._known = self._known, {}
         for number, heartbeat in newest_heartbeats.items():
             before, seconds, at = known.get(number, (heartbeat, 0.0, now))

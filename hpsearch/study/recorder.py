@@ -42,10 +42,7 @@ class EventRecorder:
         on_event: Callable[[Event], None],
         line: Callable[[Trial], str],
     ) -> None:
-        """Read what has happened; ``on_event`` is told of everything new.
-
-        ``line`` gives what a list of trials shows of a trial, for snapshots.
-        """
+        """Read what has happened; ``on_event`` hears of all that is new, ``line`` lists a trial."""
         self._log = EventLog(database)
         self._leases = Leases(database)
         self._records = StudyRecords(database)

@@ -12,10 +12,7 @@ from hpsearch.study.space import ALGORITHM
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """A trial of a population before it is asked for: whose interval it is, and what it comes from.
-
-    JSON holds it as it stands here, in the events that plan a trial and that ask for it.
-    """
+    """A trial of a population before it is asked for; JSON holds it as it stands here."""
 
     key: str  # match and member, which no other trial of the study has
     member: int

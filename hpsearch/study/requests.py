@@ -107,10 +107,7 @@ def is_of_this_host(name: str) -> bool:
 
 
 def is_dead(name: str) -> bool:
-    """Return whether the process ``name`` ran on this host and runs no more.
-
-    Of a process on another host, and of what is no such name, nothing is known.
-    """
+    """Return whether a process of this host runs no more; of other names nothing is known."""
     match = _NAME.fullmatch(name)
     if match is None or match["host"] != socket.gethostname():
         return False
@@ -170,19 +167,13 @@ def note_start(folder: StudyDir, who: str) -> None:
 
 
 def forget_start(folder: StudyDir) -> None:
-    """Note that the driver is done, though its process may not have ended.
-
-    It does so while it holds the study: the command that takes it next starts another one.
-    """
+    """Note that the driver is done, while it holds the study: the next one starts another."""
     with suppress(OSError):
         folder.driver_start.unlink(missing_ok=True)
 
 
 def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
-    """Return the driver that was started, if it may still begin to drive, or begin again.
-
-    Of a SLURM job, the scheduler knows whether it is there.
-    """
+    """Return the driver that was started, if it may drive; of a SLURM job the scheduler knows."""
     start = RecordFile(DriverStart, folder.driver_start).try_read()
     if start is None or start.slurm_job is not None:
         return start
@@ -196,10 +187,7 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
 
 
 def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
-    """Return whether a driver may be there of which neither this host nor a scheduler says.
-
-    A job that has given no sign yet may wait in the queue.
-    """
+    """Return whether a driver may be there that only its files tell of; a job may wait."""
     retry, noted = folder.driver_retry.try_read(), 0.0
     with suppress(OSError):
         noted = folder.driver.stat().st_mtime
@@ -232,10 +220,7 @@ class DriverNotes:
         self._calls: deque[tuple[float, int]] = deque()
 
     def write(self, *, tick_seconds: float, num_calls: int, refusal: str | None) -> None:
-        """Note how the driver is, now and then, if that is possible.
-
-        ``num_calls`` are the calls of the scheduler since the driver began.
-        """
+        """Note how the driver is, now and then; ``num_calls`` of the scheduler, since it began."""
         now = time.monotonic()
         self._calls.append((now, num_calls))
         while now - self._calls[0][0] > WINDOW_SECONDS:

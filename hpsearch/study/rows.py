@@ -36,11 +36,7 @@ def trial_ids(connection: Connection, study_id: int) -> list[int]:
 
 
 def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]:
-    """Return the trials with these ids by their numbers, without their learning curves.
-
-    They agree with each other as far as what the connection reads does: in SQLite, ask within a
-    transaction that was begun.
-    """
+    """Return trials by their numbers, without curves, as of one moment within a transaction."""
     params, distributions = _read_params(connection, ids)
     values: dict[int, dict[int, float]] = defaultdict(dict)
     for trial, place, number, kind in _rows(

@@ -403,10 +403,7 @@ class Stored(MutableMapping[K, V]):
 
 
 def read_state(database: Database, study_id: int) -> StudyState:
-    """Return what the events of a study add up to, by the last snapshot and the events after it.
-
-    What the snapshot leaves out is read when it is asked for, over another connection.
-    """
+    """Return what all events add up to; what has settled is read when it is asked for."""
 
     def read_head(session: Session) -> Any:
         # A database that was made before there were snapshots has no table for them.

@@ -31,10 +31,7 @@ class SearchSpace:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The paths, each after those that its conditions name, else by name.
-
-        So a study suggests the same, and stays the same study, if its file names them otherwise.
-        """
+        """The paths, each after those that its conditions name, else by name."""
         order: list[str] = []
         waiting = sorted(self.parameters)
         while waiting:
@@ -49,10 +46,7 @@ class SearchSpace:
         return any(parameter.when for parameter in self.parameters.values())
 
     def suggest(self, trial: "BaseTrial") -> dict[str, Any]:
-        """Return the trial's value of every parameter that exists for it.
-
-        What the trial already holds is kept, so an interrupted suggestion can be continued.
-        """
+        """Return a trial's value of each parameter that exists; what it holds is kept."""
         values: dict[str, Any] = {}
         for name in self.order:
             if self.is_active(name, values):

@@ -138,10 +138,7 @@ class Study:
         return not is_only_job and (population is None or population.islands is None)
 
     def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
-        """Return the trainer configuration of a trial with these parameters as Optuna stores them.
-
-        The seed is a function of the study's seed and the trial's number, unless it is searched.
-        """
+        """Return a trial's configuration; its seed is derived by number, unless searched."""
         return self.trainer_config(self._seed(number) | self.space.decode(params))
 
     def config_of(self, trial: "Trial") -> Config:
@@ -164,11 +161,7 @@ class Study:
 
 
 def load_spec(path: Path, *, trials: int | None = None) -> Study:
-    """Return the study that a file describes, with ``trials`` in place of its budget's, if given.
-
-    Raises:
-        ConfigError: listing every fault of the file and of the base configurations it names.
-    """
+    """Return the study of a file, with ``trials`` in all if given; ConfigError lists all faults."""
     data, trials_in_file = yaml_file.load(path), None
     if trials is not None and isinstance(data, dict) and isinstance(data.get("budget"), dict):
         trials_in_file = data["budget"].get("trials")
@@ -207,11 +200,7 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
 
 @dataclass(frozen=True)
 class GivenTotal:
-    """The number of trials with which a study was last driven, once `run --trials` gave one.
-
-    It counts for as long as the file says the number that it said then, so that going on with the
-    study does not fall back to it.
-    """
+    """The total that `run --trials` gave last; it counts until the file's own changes."""
 
     trials: int
     in_file: int  # what the study file said then
@@ -279,10 +268,7 @@ def secret_variables(spec: StudySpec) -> frozenset[str]:
 
 
 def read_sections(data: object) -> dict[str, Any]:
-    """Return what each top-level key of a file holds, without those that are wrong or missing.
-
-    Each is read alone, and the ``space`` parameter by parameter, so that one fault hides no other.
-    """
+    """Return the top-level keys that can be read, each alone, so that one fault hides no other."""
     if not isinstance(data, Mapping):
         return {}
     sections: dict[str, Any] = {}
@@ -356,10 +342,7 @@ def _read_bases(
     problems: list[str],
     wrong: list[tuple[Config, Sequence[str]]],
 ) -> dict[str, Config]:
-    """Return the base configurations by algorithm; faults are added to ``problems``.
-
-    Wrong ones are added to ``wrong`` as they were read, with their faults.
-    """
+    """Return the bases by algorithm; faults go to ``problems``, wrong bases to ``wrong``."""
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
     for algorithm, file in named.items():

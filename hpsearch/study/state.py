@@ -88,10 +88,7 @@ class StudyState:
 
     @property
     def num_done(self) -> int:
-        """Return how many of the trials that count against the budget have ended.
-
-        One that failed and is tried again has not.
-        """
+        """Return how many trials of the budget have ended; one that is tried again has not."""
         return self.num_asked - sum(trial.trains for trial in self.untold.values())
 
     def num_failures(self) -> int:

@@ -47,11 +47,7 @@ DRAFT = -1  # id of the draft
 
 
 def open_storage(url: str) -> "MirroredStorage":
-    """Return the storage at a database URL; its tables and SQLite's directory are created.
-
-    Raises StorageError if the database cannot be reached or used; DiskError if it cannot be
-    written.
-    """
+    """Return the storage at a URL, with its tables; StorageError or DiskError if that fails."""
     create_directory(url)
     return MirroredStorage(url, persist(url, lambda: _connect(url), creates=True))
 
@@ -84,10 +80,10 @@ class MirroredStorage(BaseStorage):
         self._lock = threading.RLock()
 
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
-        """From now on hold each new trial back until `keep`; for one study alone.
+        """From now on hold each new trial back until `keep`.
 
-        ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if
-        this process may not write any more: another driver may take the study at any moment.
+        ``fence`` is called in each transaction on a trial, and raises if this process may write no
+        more.
         """
         self._writes_behind = True
         if fence is not None:

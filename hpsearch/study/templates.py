@@ -106,10 +106,7 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
 
 
 def _places(name: str, target: Path) -> Written:
-    """Return where a new study of this name, or of the file ``target``, is to be written.
-
-    Raises UsageError if the file would be no name for a study, or one of the files exists.
-    """
+    """Return where a new study is written; UsageError if the name is wrong or a file exists."""
     if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
         raise UsageError(
             f"a study is a .yaml file, got {str(target)!r}; change its ending, or name a folder"
@@ -131,10 +128,7 @@ def _places(name: str, target: Path) -> Written:
 def _write(
     files: Written, about: Sequence[str], spec: StudySpec, words: str, trainer: TrainerConfig
 ) -> Written:
-    """Write a study named by its file, and its trainer configuration, or neither of them.
-
-    The paragraphs ``about`` say what the study is for, ``words`` what the configuration is for.
-    """
+    """Write a study and its trainer configuration, headed by ``about`` and ``words``."""
     name = files.study.stem
     spec = replace(spec, name=name, storage=f"sqlite:///runs/{name}.db", base=files.trainer.name)
     trainer_head = _comment([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])

@@ -94,10 +94,7 @@ class Trials:
         self._orphans = None
 
     def _next_orphan(self, planned: Collection[str]) -> optuna.trial.Trial | None:
-        """Return a trial that was created and not recorded; one of a plan that is gone has failed.
-
-        A plan is gone when a closing was planned in its place.
-        """
+        """Return a trial that no event knows; one whose plan a closing has replaced fails."""
         while self._orphans:
             trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
             if trial.user_attrs.get(ORIGIN) in (None, *planned):
@@ -134,10 +131,7 @@ class Trials:
         return optuna.trial.Trial(self._optuna, created)
 
     def report(self, trial: Trial, report: CurveReport, *, last: bool) -> bool:
-        """Tell a value of a learning curve; return whether the trial should be pruned there.
-
-        The ``last`` value of a trial no longer prunes it: there is nothing left to save.
-        """
+        """Tell a value of a curve; return whether it prunes, which the ``last`` does not."""
         trial_id = self._id(trial.number)
         if report.step not in self._storage.get_trial(trial_id).intermediate_values:
             with _only_writer():
@@ -198,10 +192,7 @@ class Trials:
             self._optuna.tell(trial.number, values, state)
 
     def failure(self, trial: Trial) -> str | None:
-        """Return the kind of failure that Optuna was told of a trial, None if of none.
-
-        By a driver that did not live to record it: what it told stands.
-        """
+        """Return the kind of failure that a driver before told Optuna, None if of none."""
         stored = self._storage.get_trial(self._id(trial.number))
         if not stored.state.is_finished() or stored.state == TrialState.COMPLETE:
             return None
@@ -212,10 +203,7 @@ class Trials:
         return self.shape(trial), island_number(trial.origin, self._study.spec.population)
 
     def config(self, trial: Trial) -> TrainerConfig:
-        """Return the complete trainer configuration of a trial, which stays until it is told.
-
-        Then it is that of the last copy that took the trial's place, where there are islands.
-        """
+        """Return a trial's complete configuration, or that of the last copy in its place."""
         if trial.number in self._configs:
             return self._configs[trial.number]
         config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")

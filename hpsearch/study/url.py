@@ -71,10 +71,7 @@ def url_problem(url: str) -> str | None:
 
 
 def storage_url(name: str, storage: str) -> str:
-    """Return the database URL of the study ``name`` whose file says ``storage``.
-
-    Raises StorageError if it stands in an environment variable that isn't set or holds no URL.
-    """
+    """Return a study's database URL; StorageError if its environment variable is unset or wrong."""
     if not storage.startswith(FROM_ENVIRONMENT):
         return storage
     variable = storage.removeprefix(FROM_ENVIRONMENT)

@@ -46,10 +46,7 @@ class StudyView:
         return INTERRUPTED if self.awaited is None else STARTING
 
     def best(self) -> Trial | None:
-        """Return the finished trial with the best value of the first objective.
-
-        Of a population it is the champion of the last match, once there is one.
-        """
+        """Return the best finished trial by the first objective, or the last champion."""
         champions = self.state.population.archive
         if champions:
             return self.state.trials[champions[-1]]
@@ -119,10 +116,7 @@ def started_studies(runs: Path) -> list[str]:
 
 
 def read_study_note(path: Path) -> dict[str, str] | None:
-    """Return what the study's folder says of it, if it is there: its name, file and storage.
-
-    A CorruptError if that is damaged.
-    """
+    """Return name, file and storage of a study by its folder; CorruptError if damaged."""
     keys = ("name", "file", "storage")
     try:
         note = read_json(path, MAX_RECORD)

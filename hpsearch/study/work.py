@@ -36,10 +36,7 @@ class Cost:
 
 
 def cost(view: StudyView) -> Cost:
-    """Return what the study has cost, and what it will.
-
-    What jobs do while no driver looks is not known, and not counted before one has looked.
-    """
+    """Return what the study has cost and will, as far as a driver has looked."""
     state = view.state
     spent = state.gpu_seconds(known_until(view)) / 3600
     made, total = steps_made(view), steps_in_all(view)
@@ -56,10 +53,7 @@ def cost(view: StudyView) -> Cost:
 
 
 def known_until(view: StudyView) -> float:
-    """Return until when one knows what the jobs did, in seconds since the epoch.
-
-    Until now while a driver looks, else until the last one looked; 0 where that is not known.
-    """
+    """Return until when it is known what jobs did, since the epoch; 0 where it is not."""
     if view.is_driven:
         return time.time()
     note = read_note(view.folder)
@@ -67,10 +61,7 @@ def known_until(view: StudyView) -> float:
 
 
 def pace(view: StudyView, heartbeats: Mapping[int, Heartbeat]) -> tuple[int, float]:
-    """Return the training steps made and the steps per second, by signs of life by trial.
-
-    Trials that have ended count as far as they came.
-    """
+    """Return steps made and steps per second; ended trials count as far as they came."""
     running = {trial.number for trial, _ in view.state.live_attempts()}
     of_running = {
         number: heartbeat for number, heartbeat in heartbeats.items() if number in running
@@ -138,10 +129,7 @@ class Pacer:
         """when the last steps were seen: signs of life come less often than looks"""
 
     def read(self, elapsed: float, made: int, total: int) -> TimeLeft | None:
-        """Return the time left after ``elapsed`` seconds, None while it is being measured.
-
-        Of ``total`` steps so many are ``made``.
-        """
+        """Return the time left, ``made`` of ``total`` steps made; None while it is measured."""
         if made != self._looks[-1][1]:
             self._newest = elapsed
         self._looks.append((elapsed, made))
@@ -158,10 +146,7 @@ class Pacer:
 
 
 def time_left(view: StudyView, now: float) -> TimeLeft | None:
-    """Return the time left of a study at a single look, None while it is being measured.
-
-    It is estimated by the speed that running trials tell, and by what they gained since they began.
-    """
+    """Return the time left at a single look, by the speed now and the gains since trials began."""
     total, made, speed = steps_in_all(view), steps_made(view), steps_per_second(view)
     if made >= total and not view.state.is_undecided:
         return DONE

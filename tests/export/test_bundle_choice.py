@@ -8,8 +8,9 @@ from cli_tools import write_study
 from views import METRIC, Story, rho
 
 from hpsearch import yaml_file
+from hpsearch.analysis.candidates import the_front, the_top
+from hpsearch.analysis.confirmation import the_best
 from hpsearch.errors import HpsearchError, UsageError
-from hpsearch.export.choice import the_best, the_front, the_top
 from hpsearch.export.text import config_text
 
 OTHER = "rho_sampled/host/choose_first"

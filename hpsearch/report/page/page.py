@@ -202,10 +202,7 @@ _VERSION: Final = re.compile(r"plotly\.js (?:\([^)]*\) )?v(\d+\.\d+\.\d+)")
 
 
 def plotly_js() -> str:
-    """Return the program: the smaller one, if it is installed in the version of the whole.
-
-    Raises UsageError if plotly is missing.
-    """
+    """Return plotly.js, the smaller one where versions agree; UsageError without plotly."""
     try:
         # Imported here: nothing else needs it, and it may be missing.
         from plotly.offline import get_plotlyjs

@@ -127,10 +127,7 @@ def _line(view: StudyView, trial: Trial) -> list[tuple[int, float]]:
 
 
 def height(parameter: Parameter, stored: Any, number: int) -> float:
-    """Return where in its range a value lies, 0 to 1, as Optuna stores it.
-
-    Lines through one category lie a little apart, by the trial's ``number``.
-    """
+    """Return where in its range a value lies, 0 to 1; within a category a little apart."""
     if isinstance(parameter, CategoricalParameter):
         labels = [str(label) for label in parameter.labels()]
         middle = _share(labels.index(str(stored)), 0, len(labels) - 1)

@@ -52,10 +52,7 @@ class MatchRoster:
     def plan(
         self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
     ) -> MatchPlan:
-        """Return what the job is told; ``champion`` is of the match before, None in the first.
-
-        By the study's ``seed``, no two studies meet the same starts.
-        """
+        """Return what the job is told; the starts are this study's own."""
         starts = f"study {seed} match {match.number}"
         return MatchPlan(
             hosts=self._players("host"),
@@ -289,10 +286,7 @@ class Judge:
         )
 
     def _params_of(self, founder: int) -> dict[str, Any]:
-        """Return a founder's values of the space's parameters, as Optuna stores them.
-
-        A value outside its range becomes the nearest bound.
-        """
+        """Return a founder's values as Optuna stores them, at the nearest bound if out of range."""
         space = self._study.space
         params: dict[str, Any] = {}
         for path in space.order:

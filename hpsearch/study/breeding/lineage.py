@@ -23,10 +23,7 @@ MAX_INTERVALS = 300  # the newest ones, since a model's time grows with the cube
 def lineage_of(
     origin: PlannedTrial, seed: int, options: PopulationOptions, folder: Path
 ) -> Lineage:
-    """Return what a trial's folder says of where it comes from.
-
-    ``seed`` is the trial's own; from ``folder``, of the study file, founders are named.
-    """
+    """Return what a trial's folder says of its origin; founders are named from ``folder``."""
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
     # What grows plays as before, and a copy of its parent would not be of its shape.
     is_exact = isinstance(operator, Fresh | Clone | Grow)
