@@ -20,8 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 # Slow tests of a file share a study that takes as long as they do, so they stay together. They wait
-# for processes that they start, a third of the time for those of SLURM or a clock: one more.
-TOGETHER := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
+# for processes that they start, for pauses and for a clock, so there are two more.
+TOGETHER := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 
 # plotly.js without maps and three dimensions, which the Python package does not have; of the version
 # that plotly in constraints.txt holds. Pages take it where it is there.

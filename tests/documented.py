@@ -29,6 +29,8 @@ SMALL: dict[str, Any] = {
     "trials": 4,
     "members": 4,
     "n_startup_trials": 2,
+    "num_steps": 10,
+    "generations": 1,
 }
 """by the last key, wherever a file has it with a value of its own"""
 

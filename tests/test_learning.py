@@ -27,12 +27,9 @@ def train(name: str, changes: dict) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_ppo_at_20x3():
-    """In three quarters of its steps; zeillinger reaches .079, the best response about .2.
-
-    Earlier, its greedy play still dips now and then, by .03, which its sampled play does not.
-    """
-    rho = train("ppo_20x3.yaml", {"steps": 300, "seed": 11})
-    assert rho["rho_sampled/host/choose_first"] > 0.165
+    """In half of its steps; zeillinger reaches .079, the best response about .2."""
+    rho = train("ppo_20x3.yaml", {"steps": 200, "seed": 11})
+    assert rho["rho_sampled/host/choose_first"] > 0.16
     assert rho["rho/host/choose_first"] > 0.15
 
 

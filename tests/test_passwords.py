@@ -35,7 +35,7 @@ def test_no_password_in_files_output_and_exports(postgresql: Server, tmp_path: P
     write_trainer(tmp_path, SHORT)
     write_study(tmp_path, TWO_TRIALS)
     env = {VARIABLE: ours}
-    done = [hpsearch(tmp_path, "run", "study.yaml", env=env)]
+    done = [hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=env)]
     done += [hpsearch(tmp_path, command, "tiny", env=env) for command in ("status", "trials")]
     done.append(hpsearch(tmp_path, "export", "tiny", "-o", "best", env=env))
     assert (tmp_path / "best").is_dir()

@@ -233,7 +233,7 @@ def test_killed_at_random_moments_it_ends_bitwise_the_same(write, train, algorit
             trial = TrialDir(folder / "runs/mine")
             attempts = trial.newest_attempt()
             training.wait_until(lambda a=attempts, t=trial: t.newest_attempt() > a)
-            wait = moments.uniform(0.0, 1.0) if kills < 5 else PATIENCE_SECONDS
+            wait = moments.uniform(0.0, 1.0) if kills < 3 else PATIENCE_SECONDS
             try:
                 code = training.process.wait(wait)
             except subprocess.TimeoutExpired:

@@ -191,7 +191,7 @@ def test_many_states_on_the_cpu():
 @pytest.mark.slow
 def test_many_states():
     """In the interpreter, as many as there is patience for."""
-    check_many_states("cuda", num_games=300)
+    check_many_states("cuda", num_games=100)
 
 
 @needs_triton
