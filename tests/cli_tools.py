@@ -122,8 +122,10 @@ def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int |
     leaves_processes = arguments[:1] and arguments[0] in STARTING and code not in REFUSED
     run = as_process if env is not None or leaves_processes else in_this_process
     done = run(folder, *arguments, env=env)
-    said = (done.stdout + done.stderr).splitlines()
-    assert not any(line.startswith("Traceback") for line in said), said  # a log quoted as data may
+    output = (done.stdout + done.stderr).splitlines()
+    assert not any(line.startswith("Traceback") for line in output), (
+        output
+    )  # a log quoted as data may
     if code is not None:
         assert done.returncode == code, done.stdout + done.stderr
     return done

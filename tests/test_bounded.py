@@ -157,12 +157,12 @@ def test_what_commands_print_steers_no_terminal(capsys, monkeypatch):
         table.add_row(f"[/bold] {ESCAPE}")
         Terminal().print(table)
         Terminal(width=40).print(f"message {ESCAPE}", style="red", soft_wrap=True)
-    said = capsys.readouterr().out
-    assert "\x1b[31m" in said  # rich's own colours stay
-    assert "\x1b]" not in said
-    assert "\x1b[2J" not in said
-    assert "\x07" not in said
-    assert "[/bold]" in said
+    output = capsys.readouterr().out
+    assert "\x1b[31m" in output  # rich's own colours stay
+    assert "\x1b]" not in output
+    assert "\x1b[2J" not in output
+    assert "\x07" not in output
+    assert "[/bold]" in output
 
 
 PACKAGE = Path(files.__file__).parent

@@ -79,10 +79,10 @@ def test_killed_while_the_database_is_away(submit, postgresql: Server, when: str
     try:
         study.wait_for_a_retry()
         study.kill_driver()
-        said = refused(study.folder, "status", "tiny", code=5, env=env)
-        assert "cannot be used now" in said
-        assert "driver: process" in said
-        assert ", trying again since " in said
+        message = refused(study.folder, "status", "tiny", code=5, env=env)
+        assert "cannot be used now" in message
+        assert "driver: process" in message
+        assert ", trying again since " in message
         study.kill_driver()
     finally:
         postgresql.start()

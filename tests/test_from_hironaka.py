@@ -168,9 +168,9 @@ def test_the_switches_have_other_places():
         key: config["monitor"][key] for key in ("tensorboard", "layer_statistics", "timings")
     }
     assert watched == {"tensorboard": True, "layer_statistics": True, "timings": False}
-    said = remarks(data, CHANGED)
-    assert {"use_tensorboard", "layerwise_logging", "log_time"} <= set(said)
-    assert "device: cuda" in said["replay_buffer.use_cuda"]
+    warnings = remarks(data, CHANGED)
+    assert {"use_tensorboard", "layerwise_logging", "log_time"} <= set(warnings)
+    assert "device: cuda" in warnings["replay_buffer.use_cuda"]
 
 
 def test_a_missing_role_is_played_by_a_script_that_is_named():
@@ -180,21 +180,21 @@ def test_a_missing_role_is_played_by_a_script_that_is_named():
 
 
 def test_schedules_that_move_are_told_with_their_half_life():
-    said = remarks(old(), CHANGED)
+    warnings = remarks(old(), CHANGED)
     half_life = round(math.log(2) / -math.log(0.996))
-    assert f"after {half_life} gradient steps" in said["host.optim.lr_schedule"]
-    assert "stood still" in said["host.er_schedule"]
-    said = remarks(old("both"), CHANGED)
-    assert "halved after 2000 gradient steps" in said["agent.optim.lr_schedule"]
-    assert "another pace" in said["agent.rollout_size, max_rollout_step, steps_before_rollout"]
+    assert f"after {half_life} gradient steps" in warnings["host.optim.lr_schedule"]
+    assert "stood still" in warnings["host.er_schedule"]
+    warnings = remarks(old("both"), CHANGED)
+    assert "halved after 2000 gradient steps" in warnings["agent.optim.lr_schedule"]
+    assert "another pace" in warnings["agent.rollout_size, max_rollout_step, steps_before_rollout"]
 
 
 def test_what_was_never_read_is_left_out_and_told():
     data = old(host__optim__lr=0.1, use_wandb=True, host__gradient_steps_per_loop=10)
     assert convert(data, source="").config == convert(old(), source="").config
-    said = remarks(data, LEFT_OUT)
-    assert "optim.args.lr" in said["host.optim.lr"]
-    assert {"use_wandb", "host.gradient_steps_per_loop", "version_string"} <= set(said)
+    warnings = remarks(data, LEFT_OUT)
+    assert "optim.args.lr" in warnings["host.optim.lr"]
+    assert {"use_wandb", "host.gradient_steps_per_loop", "version_string"} <= set(warnings)
 
 
 def test_a_comma_behind_a_number_is_no_part_of_it():
@@ -252,9 +252,9 @@ def test_a_study_around_an_old_file_is_one_to_run(kind, tmp_path, capsys, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old.yml").write_text(FILES[kind])
     assert main(["init", "new.yaml", "--from-hironaka", "old.yml"]) == 0
-    said = capsys.readouterr().out
-    assert "run:  hpsearch run new.yaml" in said
-    assert "has another meaning or place:" in said
+    output = capsys.readouterr().out
+    assert "run:  hpsearch run new.yaml" in output
+    assert "has another meaning or place:" in output
     study = load_spec(tmp_path / "new.yaml")
     (base,) = study.bases.values()
     assert base == convert(old(kind), source="").config

@@ -56,11 +56,11 @@ def test_without_a_command_the_help_is_printed(tmp_path):
 )
 def test_an_unknown_command_is_told_which_was_meant(typed, meant, capsys):
     assert main([typed, "study.yaml"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert output.out == ""
     start = f"hpsearch: unknown command '{typed}' (did you mean '{meant}'?); valid: audit, best, "
-    assert said.err.startswith(start)
-    assert len(said.err.splitlines()) == 1
+    assert output.err.startswith(start)
+    assert len(output.err.splitlines()) == 1
 
 
 def test_a_command_like_none_lists_all(capsys):

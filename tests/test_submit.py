@@ -156,9 +156,9 @@ def test_pause_resume_cancel_retry(submitted) -> None:
     assert "nothing to cancel" in refused(folder, "cancel", "tiny", code=2)
     unknown = refused(folder, "retry", "tiny", "--kind", "canceled", code=2)
     assert "did you mean 'cancelled'?" in unknown
-    said = hpsearch(folder, "retry", "tiny", "--kind", "cancelled", "--trial", "1").stdout
-    assert "trying 1 failed trial again, with the same parameters as new ones" in said
-    assert "; a driver is started for them\ntiny: driven by process" in said
+    output = hpsearch(folder, "retry", "tiny", "--kind", "cancelled", "--trial", "1").stdout
+    assert "trying 1 failed trial again, with the same parameters as new ones" in output
+    assert "; a driver is started for them\ntiny: driven by process" in output
     seen = wait_for(folder, lambda seen: seen["trials"]["running"] > 0)
     again = [trial for trial in read(folder, "trials", "tiny") if trial["retry_of"] == 1]
     assert len(again) == 1

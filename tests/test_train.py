@@ -622,7 +622,7 @@ def test_a_run_or_its_newest_checkpoint_is_a_warm_start(write, train):
     assert out.startswith("second goes on from step 4; warm_start is for a fresh one\n")
 
 
-def test_nobody_can_be_asked_for_a_checkpoint_where_nobody_trains(write, train, capsys):
+def test_a_checkpoint_cannot_be_asked_for_where_nothing_trains(write, train, capsys):
     folder = write({"steps": 4})
     assert train()[0] == 0
     assert main(["checkpoint", str(folder / "runs/mine")]) == 2

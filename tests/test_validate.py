@@ -239,7 +239,7 @@ def test_gpus_are_counted_by_the_profile(tmp_path):
     assert (cost.unit, cost.hours) == ("GPU-hours", pytest.approx(9 * 2 / 3600))
 
 
-def test_gpus_that_nobody_would_use_are_told(tmp_path):
+def test_gpus_that_no_job_would_use_are_told(tmp_path):
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     write_trainer(tmp_path)
     (said,) = remarks(load(tmp_path, SLURM))
@@ -282,7 +282,7 @@ def test_how_many_jobs_the_gpus_of_this_machine_allow(
     assert all(warning in warnings[0] for warning in said)
 
 
-def test_gpus_of_this_machine_that_nobody_would_use(tmp_path, monkeypatch):
+def test_gpus_of_this_machine_that_no_job_would_use(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("PATH", str(tmp_path))
     write_trainer(tmp_path)
@@ -392,14 +392,14 @@ def test_secrets_that_are_not_there_are_listed_with_all_other_faults(tmp_path):
         "environment variable HPSEARCH_NO_URL, which is not set; export HPSEARCH_NO_URL=",
         "environment variable HPSEARCH_NO_TOKEN, which is not set; export HPSEARCH_NO_TOKEN=",
     )
-    said = faults_of(tmp_path)
-    assert "has 2 problems" in said
-    assert all(sentence in said for sentence in sentences)
+    faults = faults_of(tmp_path)
+    assert "has 2 problems" in faults
+    assert all(sentence in faults for sentence in sentences)
     write_study(tmp_path, {**changes, "seed": -1})
-    said = faults_of(tmp_path)
-    assert "has 3 problems" in said
-    assert "seed must" in said
-    assert all(sentence in said for sentence in sentences)
+    faults = faults_of(tmp_path)
+    assert "has 3 problems" in faults
+    assert "seed must" in faults
+    assert all(sentence in faults for sentence in sentences)
 
 
 def test_a_token_that_others_may_read_is_refused(tmp_path):
@@ -407,8 +407,8 @@ def test_a_token_that_others_may_read_is_refused(tmp_path):
     write_study(tmp_path, {"prometheus": {"port": 9464, "token": "token"}})
     (tmp_path / "token").write_text("secret")
     (tmp_path / "token").chmod(0o644)
-    said = faults_of(tmp_path)
-    assert "prometheus.token: the token " in said
-    assert "its mode is 0644; run: chmod 600 " in said
+    faults = faults_of(tmp_path)
+    assert "prometheus.token: the token " in faults
+    assert "its mode is 0644; run: chmod 600 " in faults
     (tmp_path / "token").chmod(0o600)
     hpsearch(tmp_path, "validate", "study.yaml")

@@ -21,9 +21,9 @@ def test_a_clean_study_exits_with_0(copy_of, monkeypatch, capsys):
         "tiny: 4 trials, 40 events and 3 checkpoints: no faults; 1 in flight\n"
     )
     assert run(study, monkeypatch, "study.yaml", "--json", "--deep") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["clean"]
-    assert [fault["message"][:9] for fault in said["in_flight"]] == ["requests/"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["clean"]
+    assert [fault["message"][:9] for fault in output["in_flight"]] == ["requests/"]
 
 
 def test_a_study_that_was_changed_exits_with_7_and_a_line_for_each_fault(
@@ -42,9 +42,9 @@ def test_a_study_that_was_changed_exits_with_7_and_a_line_for_each_fault(
     assert second == ("trial 1: config: the study says max_steps 20, trials/1/config.yaml 21")
     assert last.endswith(": 2 faults")
     assert run(study, monkeypatch, "tiny", "--json") == 7
-    said = json.loads(capsys.readouterr().out)
-    assert [fault["trial"] for fault in said["faults"]] == [0, 1]
-    assert not said["clean"]
+    output = json.loads(capsys.readouterr().out)
+    assert [fault["trial"] for fault in output["faults"]] == [0, 1]
+    assert not output["clean"]
 
 
 def test_a_folder_that_is_not_utf8_is_refused(copy_of, monkeypatch, capsys):

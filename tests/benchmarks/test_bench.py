@@ -170,7 +170,7 @@ def test_durations(seconds, text):
     assert page.duration(seconds) == text
 
 
-def test_the_page_counts_whom_the_champion_beats():
+def test_the_page_counts_the_players_that_the_champion_beats():
     """Three members: one is beaten surely, one perhaps, one has the champion's own host."""
     gains = [(0.2, 0.1, 0.3), (0.1, -0.1, 0.3), (0.0, 0.0, 0.0)]
     rows = [

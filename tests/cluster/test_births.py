@@ -282,12 +282,12 @@ def test_a_fresh_one_and_a_child_go_on_side_by_side(
     capsys.readouterr()
     _, second = job("killed", 2)
     work(str(second.root))
-    said = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out.splitlines()
     whole, alone = job("whole", 1)
     work(str(alone.root))
     for number, steps in ((0, 12), (1, BIRTH + 12)):
         assert_same_state(saved(study.trial(number), steps), saved(whole.trial(number), steps))
-    resumed = [int(line.split()[-1]) for line in said if "goes on from" in line]
+    resumed = [int(line.split()[-1]) for line in output if "goes on from" in line]
     # What the first ones saved is all that the second one lacks, and after its birth nothing.
     assert resumed == {1: [], 3: [4, 8], 4: [4, 12], 5: [4, 12], 6: [8, 16], 7: [8, 16]}[n]
 

@@ -94,7 +94,7 @@ def test_a_generation_of_children_fills_a_pilot(story, parent):
         assert list(curve(study.trial(number))) == [12]
 
 
-def test_a_child_without_a_parent_ends_nobody_else(story, parent, tmp_path):
+def test_a_child_without_a_parent_ends_no_other_trial(story, parent, tmp_path):
     new = child(3, 12, tmp_path / "nowhere")
     study, given = story([fresh(1, 4), fresh(2, 16), new, child(4, 12, parent)])
     job = job_of(study, given[:2], **PILOT)

@@ -146,7 +146,7 @@ def test_pickles_of_an_array_stay_while_one_of_its_jobs_lives(study, live):
 # What killed processes left.
 
 
-def test_half_written_files_go_when_nobody_can_be_writing_them(study):
+def test_half_written_files_go_when_no_process_can_be_writing_them(study):
     unique = uuid4().hex
     left = {
         f"trials/0/.result.json-{unique}",

@@ -135,7 +135,7 @@ def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
         )
 
 
-def test_the_same_rates_are_kept_where_nobody_explores(tmp_path, island_job):
+def test_rates_are_kept_without_exploration(tmp_path, island_job):
     job = island_job(tmp_path, island=replace(ISLAND, explore=Keep("keep")))
     work(str(job.root))
     takeovers = [takeover for t in trials_of(job) for takeover in t.read_exchanges().takeovers]
@@ -185,7 +185,7 @@ def test_it_goes_on_to_the_same_members_whatever_was_lost(whole, island_job, tmp
         assert trial.read_exchanges() == undisturbed.read_exchanges()
 
 
-def test_one_alone_and_one_of_no_island_take_nobodys_place(tmp_path, island_job):
+def test_a_member_alone_or_without_an_island_replaces_none(tmp_path, island_job):
     alone = island_job(tmp_path / "alone", num=1)
     work(str(alone.root))
     free = island_job(tmp_path / "free", num=2, island=None)
@@ -228,8 +228,8 @@ def test_the_step_that_all_have_outlives_those_that_some_have(tmp_path, island_j
     forget_after(job, (25,) * 4)
     capsys.readouterr()
     work(str(island_job(tmp_path, island=island, saving=saving, attempt=2).root))
-    said = capsys.readouterr().out
-    assert all(f"trial {number} goes on from step 15\n" in said for number in range(4))
+    output = capsys.readouterr().out
+    assert all(f"trial {number} goes on from step 15\n" in output for number in range(4))
     for trial, end in zip(trials_of(job), ends, strict=True):
         assert_same_state(saved(trial, STEPS), end)
 

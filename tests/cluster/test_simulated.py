@@ -208,7 +208,7 @@ def test_of_a_job_that_is_told_twice_the_later_state_counts(jobs: list[JobDir]) 
     assert phases(twice, jobs) == ["ended"]
 
 
-def test_a_job_that_nobody_asks_about_is_cancelled(jobs: list[JobDir]) -> None:
+def test_a_job_without_a_driver_is_cancelled(jobs: list[JobDir]) -> None:
     calm, cluster = executor()
     calm.submit(jobs)
     calm.look(asked(jobs[:1]))

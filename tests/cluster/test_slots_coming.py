@@ -156,7 +156,7 @@ def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> 
     assert [trainer.num_members for trainer in built] == [2, 1]
 
 
-def test_all_that_wait_begin_at_once_where_nobody_trains(pilot, monkeypatch) -> None:
+def test_all_that_wait_begin_at_once_where_no_member_trains(pilot, monkeypatch) -> None:
     """Also more than there were before."""
     job, given = pilot([SHORT], [NEW, {**NEW, "seed": 4}])
     finish = Population._finish

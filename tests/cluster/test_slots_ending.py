@@ -103,7 +103,7 @@ def test_an_error_of_the_job_is_told_of_newcomers_too(pilot, monkeypatch) -> Non
     assert [ended(job, number) for number in (1, 2)] == [("failed", 8), ("failed", 4)]
 
 
-def test_rows_in_which_nobody_sits_disturb_nobody(pilot, alone, monkeypatch) -> None:
+def test_empty_rows_disturb_no_member(pilot, alone, monkeypatch) -> None:
     """Not even one whose numbers are none any more."""
     wild = {
         "host.optim.args.lr": 3e38,

@@ -196,7 +196,7 @@ def test_the_driver_is_named():
     assert said["expired"] == "no driver has the study now"
 
 
-def test_requests_that_nobody_takes(tmp_path):
+def test_requests_that_no_driver_takes(tmp_path):
     study = StudyDir(tmp_path / "tiny")
     assert [request.level for request in check_requests(study)] == ["ok"]
     requests.leave(study, Request("pause"))

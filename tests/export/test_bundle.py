@@ -251,9 +251,9 @@ def test_a_key_that_does_not_sign_leaves_the_older_bundle(told, copied, monkeypa
 @pytest.mark.slow
 def test_it_is_what_it_certifies(bundle, capsys):
     assert main(["evaluate", str(bundle)]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "measured again, every number as certified, bit for bit" in said.out.replace("\n", " ")
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "measured again, every number as certified, bit for bit" in output.out.replace("\n", " ")
     assert main(["evaluate", str(bundle), "--json"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)
     assert (plain["reproduced"], plain["differences"]) == (True, [])
@@ -275,10 +275,10 @@ def test_another_number_is_found_out(copied, capsys):
         f"version of torch: 1.0 when certified, {torch.__version__} here",
     ]
     assert main(["evaluate", str(copied)]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("hpsearch: not everything is as certified")
-    assert f"trained, {METRIC}, value" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("hpsearch: not everything is as certified")
+    assert f"trained, {METRIC}, value" in output.err
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_of_a_population_they_are_the_members_of_its_last_match(story):
 
 
 @pytest.mark.parametrize(("goal", "expected"), [("maximize", [3, 1, 4, 0]), ("minimize", [2])])
-def test_the_front_is_whom_nobody_beats_in_everything(tmp_path, goal, expected):
+def test_the_front_is_what_is_not_dominated(tmp_path, goal, expected):
     """The first is good where high; the other as the case says."""
     objectives = [{"metric": METRIC, "goal": "maximize"}, {"metric": OTHER, "goal": goal}]
     story = Story(write_study(tmp_path, {"objectives": objectives}))
@@ -83,7 +83,7 @@ def test_a_study_of_one_objective_has_no_front(story):
         the_front(story.view)
 
 
-def test_a_front_of_nobody(tmp_path):
+def test_an_empty_front(tmp_path):
     objectives = [{"metric": name, "goal": "maximize"} for name in (METRIC, OTHER)]
     with pytest.raises(HpsearchError, match="no trial of tiny has finished"):
         the_front(Story(write_study(tmp_path, {"objectives": objectives})).view)

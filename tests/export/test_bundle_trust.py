@@ -71,12 +71,12 @@ def change_json(path: Path, changes: dict) -> None:
 def refused(capsys, folder: Path, code: int, *options: str) -> str:
     """Return the sentence by which a bundle is refused."""
     assert main(["evaluate", str(folder), *options]) == code
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("hpsearch: ")
-    assert "a fault of hpsearch" not in said.err
-    assert len(said.err) < 5000
-    return said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("hpsearch: ")
+    assert "a fault of hpsearch" not in output.err
+    assert len(output.err) < 5000
+    return output.err
 
 
 # Programs.
@@ -126,8 +126,8 @@ def test_other_archives_are_not_the_program(bundle, capsys, how):
 def test_a_program_of_another_torch_is_not_called_certified(bundle, capsys):
     from_elsewhere(bundle / "policy-host.pt2")
     list_files_anew(bundle)
-    said = refused(capsys, bundle, 1)
-    assert f"could not be checked: torch 1.2.3 wrote it, and torch {torch.__version__}" in said
+    message = refused(capsys, bundle, 1)
+    assert f"could not be checked: torch 1.2.3 wrote it, and torch {torch.__version__}" in message
 
 
 def test_another_build_of_the_same_torch_writes_the_same_program(bundle, whole, monkeypatch):
@@ -173,9 +173,9 @@ def test_another_format_names_other_programs(bundle, capsys):
 @pytest.mark.parametrize("named", [0, 3, True, None, "2", [2]])
 def test_a_format_that_is_not_known_is_refused(bundle, capsys, named):
     change_json(bundle / PROVENANCE, {"format": named})
-    said = refused(capsys, bundle, 7)
-    assert f"is a bundle of format {named}" in said
-    assert "reads 1 and 2; evaluate it with the version that wrote it" in said
+    message = refused(capsys, bundle, 7)
+    assert f"is a bundle of format {named}" in message
+    assert "reads 1 and 2; evaluate it with the version that wrote it" in message
 
 
 # Files.
@@ -354,9 +354,9 @@ def test_a_configuration_that_asks_for_too_much(bundle, capsys, monkeypatch, bef
     assert before in text
     (bundle / "config.yaml").write_text(text.replace(before, after))
     list_files_anew(bundle)
-    said = refused(capsys, bundle, code)
-    assert "config.yaml" in said or "points" in said
-    assert "\x1b" not in said
+    message = refused(capsys, bundle, code)
+    assert "config.yaml" in message or "points" in message
+    assert "\x1b" not in message
     assert not Path("marker").exists()
 
 
@@ -402,9 +402,9 @@ def test_a_certificate_that_was_changed(bundle, capsys, how, code, words):
     how(certificate)
     (bundle / "evaluation.json").write_text(json.dumps(certificate))
     list_files_anew(bundle)
-    said = refused(capsys, bundle, code)
-    assert words in said
-    assert "\x1b" not in said
+    message = refused(capsys, bundle, code)
+    assert words in message
+    assert "\x1b" not in message
 
 
 def cut(path: Path) -> None:
@@ -446,9 +446,9 @@ def test_weights_that_are_none(bundle, capsys, monkeypatch, how):
     monkeypatch.chdir(bundle.parent)
     how(bundle / "weights.safetensors")
     list_files_anew(bundle)
-    said = refused(capsys, bundle, 7)
-    assert "weights.safetensors" in said
-    assert "\x1b" not in said
+    message = refused(capsys, bundle, 7)
+    assert "weights.safetensors" in message
+    assert "\x1b" not in message
     assert not Path("marker").exists()
 
 
@@ -532,14 +532,14 @@ def test_who_signed_it_is_told(bundle, tmp_path, capsys):
     signers.write_text(make_key(tmp_path, "ada") + make_key(tmp_path, "bob"))
     sign(bundle / PROVENANCE, tmp_path / "bob")
     assert main(["evaluate", str(bundle), "--signers", str(signers)]) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines()[-1] == f"{bundle}: signed by bob@lab"
-    assert said.err == ""
+    output = capsys.readouterr()
+    assert output.out.splitlines()[-1] == f"{bundle}: signed by bob@lab"
+    assert output.err == ""
     assert main(["evaluate", str(bundle)]) == 0
-    said = capsys.readouterr()
-    assert "signed by" not in said.out
+    output = capsys.readouterr()
+    assert "signed by" not in output.out
     assert (
-        said.err
+        output.err
         == f"hpsearch: {bundle} is signed; --signers FILE tells whether by a key that you trust\n"
     )
 
@@ -558,9 +558,9 @@ def test_a_missing_or_wrong_signature_is_refused_before_anything_is_read(bundle,
     change_json(bundle / PROVENANCE, {"study": "another"})
     assert "is none of a signer in" in refused(capsys, bundle, 7, *option)
     (bundle / "provenance.json.sig").write_bytes(b"\xff\x1b[2J")
-    said = refused(capsys, bundle, 7, *option)
-    assert "is none of a signer in" in said
-    assert "\x1b" not in said
+    message = refused(capsys, bundle, 7, *option)
+    assert "is none of a signer in" in message
+    assert "\x1b" not in message
     (bundle / "provenance.json.sig").unlink()
     (bundle / "provenance.json.sig").symlink_to(tmp_path / "nothing")
     assert "is no regular file" in refused(capsys, bundle, 7, *option)
@@ -571,8 +571,8 @@ def test_a_signature_for_something_else_does_not_fit(bundle, tmp_path, capsys):
     (tmp_path / "signers").write_text(make_key(tmp_path, "ada"))
     command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(tmp_path / "ada"), "-n", "git"]
     subprocess.run([*command, str(bundle / PROVENANCE)], check=True, capture_output=True)
-    said = refused(capsys, bundle, 7, "--signers", str(tmp_path / "signers"))
-    assert "is none of a signer in" in said
+    message = refused(capsys, bundle, 7, "--signers", str(tmp_path / "signers"))
+    assert "is none of a signer in" in message
 
 
 def test_options_of_signatures_that_cannot_be_meant(bundle, tmp_path, capsys, monkeypatch):

@@ -55,7 +55,7 @@ def test_between_looks_nothing_is_asked_for(make_monitor):
     assert monitor.after_steps(1, [1, 1], must_not_be_called, must_not_be_called) == {}
 
 
-def test_nothing_is_asked_for_while_nobody_looks(make_monitor):
+def test_nothing_is_asked_for_without_a_viewer(make_monitor):
     monitor = make_monitor(timings=True)
     assert monitor.after_steps(2, [2, 2], must_not_be_called, must_not_be_called) == {}
 
@@ -65,7 +65,7 @@ def test_layers_are_asked_for_only_by_their_switch(make_monitor, make_places):
     assert "layers" not in rows(make_places(0, 0)[0])[0]
 
 
-def test_numbers_that_nobody_knows_yet(make_monitor, make_places):
+def test_numbers_that_are_not_known_yet(make_monitor, make_places):
     make_monitor(training_log=True).after_steps(2, [2, 2], dict, must_not_be_called)
     assert rows(make_places(0, 0)[0])[0]["scalars"] == {}
 

@@ -55,7 +55,7 @@ def test_an_error_ends_its_sections():
     assert set(sections.read()) == {"a", "b"}
 
 
-def test_nobody_asks():
+def test_without_a_question():
     assert NO_SECTIONS("a") is NO_SECTIONS("b")
     with NO_SECTIONS("a"), NO_SECTIONS("a"):
         pass

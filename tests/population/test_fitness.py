@@ -154,7 +154,7 @@ def test_uniform_weights_count_all_alike():
     assert weights.agents == pytest.approx([1 / 4] * 4)
 
 
-def test_an_opponent_that_nobody_would_choose_does_not_count():
+def test_an_opponent_of_no_weight_does_not_count():
     # Hosts 0 and 1 each beat one agent (rock and paper); agent 2 loses to both.
     rho = np.array([[0.4, 0.1, 0.5], [0.1, 0.4, 0.5]])
     weights = opponent_weights(rho, "nash")

@@ -163,7 +163,7 @@ def test_a_thousand_members_are_sorted_while_a_driver_waits():
     assert time.perf_counter() - began < 3.0  # one sample after another takes far longer
 
 
-def test_nobody_gives_way_within_one_front():
+def test_no_member_is_replaced_within_one_front():
     samples = np.tile(np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 3.0], [1.0, 4.0]]), (20, 1, 1))
     replacements = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
     assert replacements == [Replacement(member, False) for member in range(4)]
@@ -228,7 +228,7 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
         assert source in (top or [max(above, key=lambda k: scores[k])])
 
 
-def test_the_worst_island_stalls_nobody():
+def test_the_worst_island_stalls_no_other():
     scores = surely(9, 8, 7, 1)
     for seed in range(10):
         replacements = by_truncation(

@@ -49,10 +49,10 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
 def test_a_full_disk_ends_with_code_6(monkeypatch, capsys, error):
     place = {"study": "my study.yaml", "runs": Path("else where")}
     assert ends(monkeypatch, error, name="run", **place) == 6
-    said = capsys.readouterr().err
-    assert "free some space" in said
-    assert "hpsearch retry 'my study.yaml' --kind disk --runs 'else where'\n" in said
-    assert "fault of hpsearch" not in said
+    output = capsys.readouterr().err
+    assert "free some space" in output
+    assert "hpsearch retry 'my study.yaml' --kind disk --runs 'else where'\n" in output
+    assert "fault of hpsearch" not in output
 
 
 def test_a_command_that_trains_no_trials_has_nothing_to_try_again(monkeypatch, capsys):
@@ -66,12 +66,12 @@ def test_what_is_written_nowhere_is_reported_all_the_same(monkeypatch, capsys):
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
     assert ends(monkeypatch, ValueError("no such thing")) == 1
-    said = capsys.readouterr().err
-    assert "a fault of hpsearch itself (ValueError: no such thing)" in said
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert "a fault of hpsearch itself (ValueError: no such thing)" in output
+    assert "Traceback" not in output
 
 
-def test_a_job_tells_a_full_disk_by_its_kind_whoever_raises():
+def test_a_job_tells_a_full_disk_by_its_kind_wherever_it_is_raised():
     assert [kind_of(error) for error in (FULL, QUOTA, NATIVE)] == ["disk"] * 3
     assert kind_of(RuntimeError("no such thing")) == "code"
 

@@ -137,7 +137,7 @@ def test_the_best_is_the_goals(story):
     assert best_trial(story.view).number == 1
 
 
-def test_a_study_that_nobody_drives_is_interrupted_until_it_ends(story):
+def test_a_study_without_a_driver_is_interrupted_until_it_ends(story):
     view = story.view
     asleep = StudyView(view.study, view.folder, view.state, is_driven=False)
     assert (view.status, asleep.status) == ("running", "interrupted")

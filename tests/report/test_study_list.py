@@ -58,9 +58,9 @@ def test_damaged_studies_are_listed_among_the_others(runs, capsys):
     note(runs, "broken", json.dumps(where))
     (runs / "run_of_its_own").mkdir()
     assert main(["ls", "--runs", str(runs)]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    _, *lines = said.out.splitlines()
+    output = capsys.readouterr()
+    assert output.err == ""
+    _, *lines = output.out.splitlines()
     states = {line.split()[0]: line.split()[1] for line in lines}
     damaged = dict.fromkeys(("aaa", "kkk", "zzz"), "damaged")
     unreadable = dict.fromkeys(("broken", "lost"), "unreadable")
@@ -98,8 +98,10 @@ def test_a_database_that_is_away_is_waited_for_once(runs, monkeypatch):
 
 def test_without_a_study_it_says_how_to_start_one(tmp_path, capsys):
     assert main(["ls", "--runs", str(tmp_path / "none")]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"no study was started below {tmp_path}/none; start one with: hpsearch ")
+    output = capsys.readouterr().out
+    assert output.startswith(
+        f"no study was started below {tmp_path}/none; start one with: hpsearch "
+    )
     assert main(["ls", "--runs", str(tmp_path / "none"), "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
 

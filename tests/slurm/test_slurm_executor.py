@@ -161,7 +161,7 @@ def test_what_slurm_does_not_take(executor, study, plain_config) -> None:
     assert executor().look([(job, None) for job in jobs]) == {}
 
 
-def test_a_job_that_nobody_asked_about_is_cancelled(executor, study, plain_config) -> None:
+def test_a_job_not_asked_about_is_cancelled(executor, study, plain_config) -> None:
     """An array whose submission got no answer, was given up, and appeared all the same."""
     slurm = executor()
     jobs = write_jobs(study, 1, plain_config, ENDLESS, ENDLESS)

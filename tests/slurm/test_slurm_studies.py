@@ -395,9 +395,9 @@ def test_jobs_that_the_cluster_would_never_take_are_refused_at_once(sweep, tmp_p
     executor = {"name": "slurm", "profile": "profile.yaml", "jobs": 1, "members_per_job": 1}
     write_study(tmp_path, {"executor": executor})
     for command in ("submit", "run"):
-        said = refused(tmp_path, command, "study.yaml", code=2)
-        assert "invalid partition" in said
-        assert "change profile.yaml" in said
+        message = refused(tmp_path, command, "study.yaml", code=2)
+        assert "invalid partition" in message
+        assert "change profile.yaml" in message
     assert not (tmp_path / "runs").exists()
 
 

@@ -73,9 +73,9 @@ class Place:
 
     def run(self, *arguments, code=0):
         done = main([*map(str, arguments), "--runs", str(self.runs)])
-        said = self._capsys.readouterr()
-        assert done == code, said.err
-        return said
+        output = self._capsys.readouterr()
+        assert done == code, output.err
+        return output
 
     def spec(self, name):
         return yaml_file.load(self.runs / name / "study.yaml")
@@ -164,18 +164,18 @@ def test_the_same_command_goes_on_and_no_other(place):
 
     place.jobs(curve=interrupt)
     command = ("breed", "one", "two", "--members", 4, "--trials", 8)
-    said = place.run(*command, code=130)
-    assert f"go on with: hpsearch breed one two --name one-bred --runs {place.runs}" in said.err
+    output = place.run(*command, code=130)
+    assert f"go on with: hpsearch breed one two --name one-bred --runs {place.runs}" in output.err
     place.jobs()
     place.run("breed", "one", "two")
     assert open_view("one-bred", place.runs).state.num_asked == 8
-    said = place.run("breed", "one", "two", "--members", 5, code=4)
-    assert "one-bred has --members 4; go on with it by: hpsearch run one-bred" in said.err
+    output = place.run("breed", "one", "two", "--members", 5, code=4)
+    assert "one-bred has --members 4; go on with it by: hpsearch run one-bred" in output.err
     for others in (["two"], ["one", "two", "three"]):
         if others[-1] == "three":
             place.search("three")
-        said = place.run("breed", *others, "--name", "one-bred", code=4)
-        assert "one-bred breeds the best of other studies; go on with it by" in said.err
+        output = place.run("breed", *others, "--name", "one-bred", code=4)
+        assert "one-bred breeds the best of other studies; go on with it by" in output.err
 
 
 @pytest.mark.slow
@@ -247,8 +247,8 @@ def test_gc_keeps_the_founders_of_any_population(place, command):
         path.unlink()
     pins.rmdir()
     pins.write_text("no folder")
-    said = place.run(command, file)
-    assert "gc of that study may remove the founders of mine" in said.err
+    output = place.run(command, file)
+    assert "gc of that study may remove the founders of mine" in output.err
 
 
 @pytest.mark.slow
@@ -267,8 +267,8 @@ def test_wrong_requests_are_refused(place):
     place.search("one")
     place.search("wide", {"dimension": 4})
     place.search("alone", space={"host.batch_size": {"type": "int", "low": 16, "high": 32}})
-    said = place.run("breed", "one", "wide", code=4)
-    assert "plays another game than the first founder: dimension is 4" in said.err
+    output = place.run("breed", "one", "wide", code=4)
+    assert "plays another game than the first founder: dimension is 4" in output.err
     assert "one, alone have no hyperparameter in common" in place.run(
         "breed", "one", "alone", code=2
     ).err  # fmt: skip
@@ -288,8 +288,8 @@ def test_a_study_that_goes_on_is_not_bred_yet(place):
     study = new_study(place.folder, budget={"trials": 9}, sampler={"name": "random"})
     with opened(study, FakeExecutor()) as driver:
         driver.tick()
-    said = place.run("breed", "quick", code=4)
-    assert "so its best may be others yet; look at it with: hpsearch status quick" in said.err
+    output = place.run("breed", "quick", code=4)
+    assert "so its best may be others yet; look at it with: hpsearch status quick" in output.err
 
 
 def test_what_spaces_have_in_common():

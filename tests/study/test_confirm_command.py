@@ -54,9 +54,9 @@ class Place:
 
     def run(self, *arguments, code=0):
         done = main([*map(str, arguments), "--runs", str(self.runs)])
-        said = self._capsys.readouterr()
-        assert done == code, said.err
-        return said
+        output = self._capsys.readouterr()
+        assert done == code, output.err
+        return output
 
     def confirm(self, *arguments, code=0):
         return self.run("confirm", "quick", *arguments, code=code)
@@ -85,7 +85,7 @@ def best(place, count):
 
 def test_the_best_are_trained_on_as_many_seeds(place):
     place.search()
-    said = place.confirm("--top", 2, "--seeds", 4, "--games", 77)
+    output = place.confirm("--top", 2, "--seeds", 4, "--games", 77)
     assert {trial["trial"] for trial in place.plain["trials"]} == set(best(place, 2))
     assert (place.seeds(), place.plain["favourite"]) == ([4, 4], best(place, 1)[0])
     assert place.measured == [(number, 77) for number in range(8)]
@@ -95,7 +95,7 @@ def test_the_best_are_trained_on_as_many_seeds(place):
     used = [seed["seed"] for trial in place.plain["trials"] for seed in trial["seeds"]]
     search = open_view("quick", place.runs)
     assert not set(used) & {search.config(trial)["seed"] for trial in search.state.trials.values()}
-    assert said.out.rstrip().splitlines()[-1] == place.plain["advice"]
+    assert output.out.rstrip().splitlines()[-1] == place.plain["advice"]
 
 
 def test_what_best_responses_take_stands_beside(place, monkeypatch):
@@ -107,7 +107,7 @@ def test_what_best_responses_take_stands_beside(place, monkeypatch):
 
     monkeypatch.setattr(held_out, "exploited_values", exploited)
     place.search()
-    said = place.confirm("--top", 2, "--seeds", 2, "--games", 77, "--best-response", 30)
+    output = place.confirm("--top", 2, "--seeds", 2, "--games", 77, "--best-response", 30)
     assert asked == [(number, 77, 30) for number in range(4)]
     assert place.plain["response_steps"] == 30
     means = [
@@ -115,8 +115,8 @@ def test_what_best_responses_take_stands_beside(place, monkeypatch):
         for trial in place.plain["trials"]
     ]
     assert sorted(means) == pytest.approx([0.01, 0.02])
-    assert "a best response of 30 steps takes" in said.out
-    header, *rows = [line.split() for line in said.out.splitlines()[-4:-1]]
+    assert "a best response of 30 steps takes" in output.out
+    header, *rows = [line.split() for line in output.out.splitlines()[-4:-1]]
     assert header[-1] == "exploitability"
     assert [row[-1] for row in rows] == [f"{mean:.4f}" for mean in means]
 
@@ -141,8 +141,8 @@ def test_the_same_command_goes_on(place, monkeypatch):
         return 0.1
 
     place.jobs(curve=interrupt)
-    said = place.confirm("--top", 2, "--seeds", 2, code=130)
-    assert f"interrupted; go on with: hpsearch confirm quick --runs {place.runs}" in said.err
+    output = place.confirm("--top", 2, "--seeds", 2, code=130)
+    assert f"interrupted; go on with: hpsearch confirm quick --runs {place.runs}" in output.err
     assert not (place.runs / "quick" / "confirmation.json").exists()
     place.jobs()
     place.confirm()
@@ -157,18 +157,18 @@ def test_more_seeds_are_added_and_fewer_are_not_taken_away(place):
     place.confirm("--top", 2, "--seeds", 2)
     place.confirm("--seeds", 4)
     assert place.seeds() == [4, 4]
-    said = place.confirm("--top", 2, "--seeds", 3)
-    assert "quick-confirm goes on with the 4 seeds of each that were begun" in said.err
+    output = place.confirm("--top", 2, "--seeds", 3)
+    assert "quick-confirm goes on with the 4 seeds of each that were begun" in output.err
     assert place.seeds() == [4, 4]
 
 
 def test_another_set_is_refused(place):
     place.search()
     place.confirm("--top", 2, "--seeds", 2)
-    said = place.confirm("--top", 3, code=4)
+    output = place.confirm("--top", 3, code=4)
     numbers = ", ".join(map(str, best(place, 3)))
-    assert f"cannot change to {numbers}; leave out --top to go on" in said.err
-    assert said.out == ""
+    assert f"cannot change to {numbers}; leave out --top to go on" in output.err
+    assert output.out == ""
 
 
 def test_what_was_written_and_never_driven_is_written_again(place):
@@ -186,16 +186,16 @@ def test_what_a_search_found_later_is_not_taken_for_confirmed(place):
     before = best(place, 2)
     place.search(trials=40)
     assert best(place, 2) != before
-    said = place.confirm()
-    assert "the best of quick are others by now; compared are trials" in said.err
+    output = place.confirm()
+    assert "the best of quick are others by now; compared are trials" in output.err
     assert {trial["trial"] for trial in place.plain["trials"]} == set(before)
     assert place.plain["favourite"] == best(place, 1)[0]
 
 
 def test_fewer_than_asked_for_are_taken_and_told(place):
     place.search(trials=2)
-    said = place.confirm("--top", 5, "--seeds", 2)
-    assert "quick has only 2 different configurations that have finished" in said.err
+    output = place.confirm("--top", 5, "--seeds", 2)
+    assert "quick has only 2 different configurations that have finished" in output.err
     assert place.seeds() == [2, 2]
     place.confirm("--top", 5)
 
@@ -203,13 +203,13 @@ def test_fewer_than_asked_for_are_taken_and_told(place):
 def test_a_failed_training_is_told_and_the_rest_compared(place):
     place.search()
     place.jobs(faults={(number, 1): Fault("nan", 4) for number in (1, 3)})
-    said = place.confirm("--top", 2, "--seeds", 3)
+    output = place.confirm("--top", 2, "--seeds", 3)
     second = best(place, 2)[1]
-    assert f"trial {second} of quick: 2 of its trainings failed (nan)" in said.err
+    assert f"trial {second} of quick: 2 of its trainings failed (nan)" in output.err
     compared = {trial["trial"]: trial for trial in place.plain["trials"]}
     assert (len(compared[second]["seeds"]), compared[second]["failed"]) == (1, 2)
     assert compared[second]["chance"] is not None
-    assert "1, 2 failed" in said.out
+    assert "1, 2 failed" in output.out
 
 
 def test_a_configuration_that_never_finishes_comes_last(place):
@@ -225,23 +225,23 @@ def test_a_configuration_that_never_finishes_comes_last(place):
 def test_a_training_that_broke_off_is_compared_as_far_as_it_got(place):
     place.search(max_failures=0)
     place.jobs(faults={(4, 1): Fault("nan", 4)})
-    said = place.confirm("--top", 2, "--seeds", 3)
+    output = place.confirm("--top", 2, "--seeds", 3)
     assert place.trained.state.status == "failed"
-    assert "the study quick-confirm stopped: more than 0 trials failed" in said.err
+    assert "the study quick-confirm stopped: more than 0 trials failed" in output.err
     assert len(place.trained.state.told(FAIL)) == 1
 
 
 def test_nothing_to_compare(place):
     place.search(max_failures=0)
     place.jobs(faults={(number, 1): Fault("nan", 4) for number in range(6)})
-    said = place.confirm("--top", 2, "--seeds", 3, code=8)
-    assert "the study quick-confirm stopped" in said.err
+    output = place.confirm("--top", 2, "--seeds", 3, code=8)
+    assert "the study quick-confirm stopped" in output.err
 
 
 def test_one_seed_tells_nothing_of_the_spread(place):
     place.search()
-    said = place.confirm("--top", 2, "--seeds", 1)
-    assert "one seed of each tells nothing of the spread" in said.out
+    output = place.confirm("--top", 2, "--seeds", 1)
+    assert "one seed of each tells nothing of the spread" in output.out
     assert {trial["chance"] for trial in place.plain["trials"]} == {None}
 
 
@@ -251,10 +251,10 @@ def test_without_a_finished_trial(place):
         max_failures=9,
         executor=FakeExecutor(faults={(number, 1): Fault("nan", 4) for number in (0, 1)}),
     )
-    said = place.confirm(code=1)
-    assert "no trial of quick has finished, 2 failed (nan: " in said.err
+    output = place.confirm(code=1)
+    assert "no trial of quick has finished, 2 failed (nan: " in output.err
     assert not (place.runs / "quick-confirm").exists()
-    assert "there is none" not in said.err
+    assert "there is none" not in output.err
     assert "no study 'missing'" in place.run("confirm", "missing", code=2).err
 
 
@@ -265,8 +265,10 @@ def test_a_search_that_goes_on_is_confirmed_as_far_as_it_is(place):
     with opened(study, FakeExecutor(), Clock()) as driver:
         while len(driver.state.told("finished")) < 3:
             driver.tick()
-    said = place.confirm("--top", 2, "--seeds", 2)
-    assert "quick is interrupted: what has finished so far is confirmed, 3 of 9 trials" in said.err
+    output = place.confirm("--top", 2, "--seeds", 2)
+    assert (
+        "quick is interrupted: what has finished so far is confirmed, 3 of 9 trials" in output.err
+    )
 
 
 def test_a_file_that_was_changed_to_something_else(place):
@@ -277,8 +279,8 @@ def test_a_file_that_was_changed_to_something_else(place):
     data["sampler"]["configurations"][0][LR] = 0.0123
     file.write_text(yaml_file.dump(data))
     assert load_spec(file).spec.space == study.spec.space
-    said = place.confirm(code=4)
-    assert "lists configurations that no finished trial of quick has" in said.err
+    output = place.confirm(code=4)
+    assert "lists configurations that no finished trial of quick has" in output.err
 
 
 def test_every_trial_counts_once_by_its_configuration(place, monkeypatch):
@@ -297,8 +299,8 @@ def test_every_trial_counts_once_by_its_configuration(place, monkeypatch):
 
 def test_json_is_what_the_file_holds(place):
     place.search()
-    said = place.confirm("--top", 2, "--seeds", 2, "--json")
-    assert json.loads(said.out) == place.plain
+    output = place.confirm("--top", 2, "--seeds", 2, "--json")
+    assert json.loads(output.out) == place.plain
 
 
 def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
@@ -310,8 +312,8 @@ def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
 
     monkeypatch.setattr("hpsearch.export.writing.export_bundle", write)
     place.search(trials=4)
-    said = place.run("export", "quick", "--json")
-    assert said.err == (
+    output = place.run("export", "quick", "--json")
+    assert output.err == (
         "hpsearch: quick is not confirmed: its best may be the luckiest; "
         f"compare with: hpsearch confirm quick --runs {place.runs}\n"
     )
@@ -321,14 +323,14 @@ def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
     second = best(place, 2)[1]
     file = place.runs / "quick" / "confirmation.json"
     file.write_text(json.dumps(place.plain | {"best": second}))
-    said = place.run("export", "quick", "--json")
+    output = place.run("export", "quick", "--json")
     assert exported[-1] == second
-    assert said.err.startswith(f"hpsearch: exported is trial {second}, the best when confirmed; ")
+    assert output.err.startswith(f"hpsearch: exported is trial {second}, the best when confirmed; ")
     assert place.run("export", "quick", "--json", "--trial", 0).err == ""
     assert exported[-1] == 0
     place.search(trials=40)
-    said = place.run("export", "quick", "--json")
-    assert "the confirmation of quick is out of date, its best are others by now" in said.err
+    output = place.run("export", "quick", "--json")
+    assert "the confirmation of quick is out of date, its best are others by now" in output.err
     assert exported[-1] == best(place, 1)[0]
     file.write_text("{}")
     assert "is damaged; write it anew with: hpsearch confirm quick" in place.run(

@@ -250,7 +250,7 @@ def test_every_request_that_changes_something_is_refused(dashboard, study):
     assert len(dashboard.study()["trials"]) == len(before)
 
 
-def test_whoever_lacks_the_token_sees_nothing(dashboard):
+def test_without_the_token_nothing_is_seen(dashboard):
     for path in ("/", "/dashboard", dashboard.api, "/api/studies?token=wrong", "/csv/1"):
         status, body = dashboard.ask_as_stranger("GET", path)
         assert status == 403
@@ -324,8 +324,8 @@ def test_a_study_that_was_not_started(tmp_path):
 
 
 def test_a_host_that_is_not_this_machine(study):
-    said = refused(study.path.parent, "dashboard", "quick", "--host", "192.0.2.1", code=2)
-    assert "192.0.2.1 is no address of this machine" in said
+    message = refused(study.path.parent, "dashboard", "quick", "--host", "192.0.2.1", code=2)
+    assert "192.0.2.1 is no address of this machine" in message
 
 
 @pytest.mark.slow

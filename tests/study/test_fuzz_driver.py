@@ -250,7 +250,7 @@ def test_a_study_that_recorded_such_words_before_can_be_looked_at(
     for command in (["status"], ["trials"], ["status", "--json"], ["report", "-o", page]):
         arguments = [command[0], hostile_words.spec.name, *command[1:]]
         assert cli.main([*arguments, "--runs", str(folder(hostile_words).root.parent)]) == 0
-    said = capfdbinary.readouterr().out
-    assert b"owned" in said
-    assert b"\x1b]" not in said
-    assert b"\x07" not in said
+    output = capfdbinary.readouterr().out
+    assert b"owned" in output
+    assert b"\x1b]" not in output
+    assert b"\x07" not in output

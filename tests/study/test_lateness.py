@@ -61,7 +61,7 @@ def test_a_pilots_next_trial_trains_when_it_is_given():
     assert state.trials[0].seconds_trained(75.0) == 15.0
 
 
-def test_a_job_that_nobody_saw_run_counts_from_its_announcement():
+def test_a_job_not_seen_to_run_counts_from_its_announcement():
     state = state_of(*PREEMPTED[:2], ("told", 71.0, None, TOLD))
     assert state.population.open == {0: Ended(70.0, 71.0)}
 

@@ -181,7 +181,7 @@ def test_our_own_lease_that_was_not_given_back_is_waited_for() -> None:
     assert time.now == 41.0
 
 
-def test_a_study_that_somebody_else_took_meanwhile_is_left_to_them() -> None:
+def test_a_study_that_another_driver_took_meanwhile_is_left_to_it() -> None:
     time = Time()
     outage = Outage(lambda _: None, clock=time, sleep=time.sleep)
     with pytest.raises(ConflictError):

@@ -39,9 +39,9 @@ def test_a_path_that_is_not_utf8_is_refused_before_anything_begins(
     file = name if which == "here" else str(folder / name)
     runs = str(place / "runs") if which == "runs" else "runs"
     assert cli.main([command, file, "--runs", runs]) == 2
-    said = capfd.readouterr().err
-    assert said.startswith("hpsearch: paths of studies and runs must be UTF-8")
-    assert "caf\\xe9" in said
+    output = capfd.readouterr().err
+    assert output.startswith("hpsearch: paths of studies and runs must be UTF-8")
+    assert "caf\\xe9" in output
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -165,7 +165,7 @@ def test_a_wrong_condition_is_told_in_a_population_of_islands_too(tmp_path, when
     assert any("host.gamma" in message for message in messages), messages
 
 
-def test_nobody_is_pruned(tmp_path):
+def test_no_member_is_pruned(tmp_path):
     check(problems(tmp_path, pruner={"name": "median"}), r"pruner must be none for a population")
 
 
@@ -195,7 +195,7 @@ def test_a_population_has_one_base(tmp_path):
     assert any("space.algorithm must not be searched" in message for message in messages)
 
 
-def test_somebody_of_the_panel_can_be_met(tmp_path):
+def test_the_panel_has_an_opponent_that_can_be_met(tmp_path):
     messages = problems(tmp_path, {"matches": {"panel": ["zeillinger"]}})
     check(messages, r"population.matches.panel names no player that the host can meet")
     assert problems(tmp_path, {"matches": {"panel": ["choose_last"]}}) == []

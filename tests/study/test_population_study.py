@@ -80,7 +80,7 @@ def test_a_population_goes_through_generations(tmp_path):
         assert champion == max(rivals, key=lambda trial: skill(study, born, trial))
 
 
-def test_whoever_is_champion_at_the_end_was_played_against(tmp_path):
+def test_the_champion_at_the_end_was_played_against(tmp_path):
     matches = POPULATION["matches"] | {"best_response": 8}
     study, executor = population_study(tmp_path, matches=matches), FakeExecutor(teaching=teaching)
     assert drive(study, executor).status == FINISHED

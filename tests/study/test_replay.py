@@ -55,9 +55,9 @@ class Place:
 
     def run(self, *arguments, code=0):
         done = main([*map(str, arguments), "--runs", str(self.runs)])
-        said = self._capsys.readouterr()
-        assert done == code, said.err
-        return said
+        output = self._capsys.readouterr()
+        assert done == code, output.err
+        return output
 
     def replay(self, *arguments, code=0):
         return self.run("replay", "quick", *arguments, code=code)
@@ -98,7 +98,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     study = bred(place)
     trial, trials = place.champion(), stored_trials(study)
     wanted = [trials[number].params for number in line(study, trial)]
-    said = place.replay("--seeds", 3)
+    output = place.replay("--seeds", 3)
     assert len(wanted) == 3
     view = place.view()
     learned_by = {}
@@ -119,7 +119,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {
         f"quick-replay-{trial}": 1
     }
-    assert said.out.rstrip().splitlines()[-1] == plain["conclusion"]
+    assert output.out.rstrip().splitlines()[-1] == plain["conclusion"]
 
 
 def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed(place):
@@ -132,9 +132,9 @@ def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed
         if born[number]["steps"] not in born[number]["parent_steps"]
     ]
     assert champion not in trained  # the fake teaches at birth too
-    said = place.replay("--seeds", 2)
-    assert f"trial {champion} was made of others when training was over" in said.err
-    assert f"the last one of its line that trained, trial {trained[-1]}" in said.err
+    output = place.replay("--seeds", 2)
+    assert f"trial {champion} was made of others when training was over" in output.err
+    assert f"the last one of its line that trained, trial {trained[-1]}" in output.err
     plain = place.plain(trained[-1])
     assert (plain["trial"], plain["intervals"]) == (trained[-1], 3)
     assert "untrained" in place.run("lineage", "quick").out
@@ -143,8 +143,8 @@ def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed
 def test_what_lies_above_the_interval_was_lucky(place):
     bred(place)
     place.strengths = lambda names: [5.0, 0.1, 0.2, 0.3, 0.15]
-    said = place.replay("--seeds", 4)
-    assert f"trial {place.champion()} was lucky: its strength is +5.000" in said.out
+    output = place.replay("--seeds", 4)
+    assert f"trial {place.champion()} was lucky: its strength is +5.000" in output.out
     plain = place.plain()
     assert (plain["held_up"], plain["original"]["rank"]) == (False, 1)
     assert plain["iqm"] == pytest.approx(0.175)
@@ -157,9 +157,9 @@ def test_what_lies_above_the_interval_was_lucky(place):
 def test_two_seeds_do_not_say_that_a_schedule_holds_up(place):
     bred(place)
     place.strengths = lambda names: [0.25, 0.1, 0.3]
-    said = place.replay("--seeds", 2)
-    assert "2 seeds are too few to tell whether the schedule holds up" in said.out
-    assert "4 or more tell" in said.out
+    output = place.replay("--seeds", 2)
+    assert "2 seeds are too few to tell whether the schedule holds up" in output.out
+    assert "4 or more tell" in output.out
 
 
 def test_the_interval_of_one_more_seed_holds_it_as_often_as_it_says():
@@ -184,17 +184,17 @@ def test_the_same_command_goes_on(place):
         return 0.1
 
     place.jobs(curve=interrupt)
-    said = place.replay("--seeds", 2, code=130)
+    output = place.replay("--seeds", 2, code=130)
     again = f"hpsearch replay quick --trial {place.champion()} --runs {place.runs}"
-    assert f"interrupted; go on with: {again}" in said.err
+    assert f"interrupted; go on with: {again}" in output.err
     place.jobs()
-    said = place.replay("--json")
-    assert json.loads(said.out) == place.plain()
+    output = place.replay("--json")
+    assert json.loads(output.out) == place.plain()
     assert len(place.view().state.trials) == 6
     place.replay()
     assert len(place.view().state.trials) == 6
-    said = place.replay("--seeds", 3, code=4)
-    assert "trains 2 seeds and cannot change to 3; leave out --seeds" in said.err
+    output = place.replay("--seeds", 3, code=4)
+    assert "trains 2 seeds and cannot change to 3; leave out --seeds" in output.err
 
 
 def replayed(folder, **changes):
@@ -256,9 +256,9 @@ def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path
 def test_a_seed_that_did_not_get_through_is_told(place):
     bred(place)
     place.jobs(faults={(1, 1): Fault("nan", 4)})
-    said = place.replay("--seeds", 3)
+    output = place.replay("--seeds", 3)
     assert (place.plain()["unfinished"], len(place.plain()["replicates"])) == (1, 2)
-    assert "1 did not get through" in said.out
+    assert "1 did not get through" in output.out
 
 
 def test_one_seed_that_got_through_tells_nothing(place):
@@ -274,8 +274,8 @@ def test_changed_weights_are_no_part_of_it(place):
     made = origins(study)
     mutants = [t for t, origin in made.items() if origin["operator"]["name"] == "gaussian_mutation"]
     steps = len(line(study, mutants[0]))  # before the replay, which writes to the same tables
-    said = place.replay("--seeds", 2, "--trial", mutants[0])
-    assert f"in 1 of the {steps} intervals that led to trial {mutants[0]} an operator" in said.err
+    output = place.replay("--seeds", 2, "--trial", mutants[0])
+    assert f"in 1 of the {steps} intervals that led to trial {mutants[0]} an operator" in output.err
     assert place.plain(mutants[0])["mixed"] == 1
 
 
@@ -285,9 +285,9 @@ def test_networks_that_grew_are_no_part_of_a_schedule(place):
     study = bred(place, study=space, operators=[{"name": "grow", "noise": 0.1}])
     made = origins(study)
     grown = next(trial for trial, origin in made.items() if origin["operator"]["name"] == "grow")
-    said = place.replay("--trial", grown, code=2)
+    output = place.replay("--trial", grown, code=2)
     assert f"networks grew on the line that led to trial {grown} of quick, in trial {grown}" in (
-        said.err
+        output.err
     )
     assert not list(place.runs.glob("quick-replay*"))
     place.replay("--trial", made[grown]["parents"][0], "--seeds", 2)
@@ -304,8 +304,8 @@ def test_a_founder_is_no_part_of_a_schedule(place):
     (place.folder / "heirs.yaml").write_text(yaml_file.dump(data))
     heirs = load_spec(place.folder / "heirs.yaml")
     drive(heirs, FakeExecutor(teaching=teaching))
-    said = place.run("replay", "heirs", code=2)
-    assert f"descends from a founder, {step}; what that one had learned is no part" in said.err
+    output = place.run("replay", "heirs", code=2)
+    assert f"descends from a founder, {step}; what that one had learned is no part" in output.err
     assert not list(place.runs.glob("heirs-replay*"))
 
 

@@ -119,10 +119,10 @@ def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -
             rewrite(study, budget={"trials": 9}, **change)
         with pytest.raises(UsageError, match="is finished"):
             run.resume.function(study.spec.name, runs)
-        said = capsys.readouterr().err
-        assert said.startswith("hpsearch: ")
-        assert said.endswith("quick goes on as it was started\n")
-        assert str(study.path) in said
+        output = capsys.readouterr().err
+        assert output.startswith("hpsearch: ")
+        assert output.endswith("quick goes on as it was started\n")
+        assert str(study.path) in output
 
 
 def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None:

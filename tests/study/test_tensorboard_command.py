@@ -107,7 +107,7 @@ def test_a_curve_that_is_made_again_replaces_the_old_one(board, folder):
 
 
 @pytest.mark.slow
-def test_whoever_lacks_the_token_sees_nothing(board):
+def test_without_the_token_nothing_is_seen(board):
     for path in ("/", "/data/runs"):
         status, body = board.ask_as_stranger("GET", path)
         assert status == 403
@@ -125,9 +125,9 @@ def test_it_can_be_written_elsewhere(folder, tmp_path):
 def test_without_the_package(folder, tmp_path):
     (tmp_path / "tensorboard.py").write_text("raise ImportError('not here')")
     env = {"PYTHONPATH": f"{tmp_path}:{__file__.rpartition('/tests/')[0]}"}
-    said = refused(folder, "tensorboard", "tiny", code=2, env=env)
-    assert "pip install 'hpsearch[monitor]'" in said
-    assert said.count("\n") == 0
+    message = refused(folder, "tensorboard", "tiny", code=2, env=env)
+    assert "pip install 'hpsearch[monitor]'" in message
+    assert message.count("\n") == 0
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ def test_without_a_recorder_functions_are_called():
     assert len(calls) == 5
 
 
-def test_only_a_gpu_records_and_only_if_nobody_minds(monkeypatch):
+def test_only_a_gpu_records_and_only_if_all_can(monkeypatch):
     monkeypatch.delenv(SWITCH, raising=False)
     assert recorder_of(torch.device("cpu")) is None
     assert recorder_of(torch.device("cuda")) is not None

@@ -75,7 +75,7 @@ def test_other_rates_keep_what_the_optimizer_knows(saved, tiny_config, algorithm
 
 @both
 @pytest.mark.parametrize("seed", [1, 5])
-def test_games_begin_at_starts_of_its_own_that_nobody_has_met(saved, tiny_config, algorithm, seed):
+def test_games_begin_at_new_starts_of_its_own(saved, tiny_config, algorithm, seed):
     """Also with the seed of its parent."""
     parent, path = saved(algorithm)
     child = heir(tiny_config({**PARENT, "seed": seed}, algorithm), path).fused_game

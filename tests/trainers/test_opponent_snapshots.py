@@ -162,7 +162,7 @@ def test_dynamic_sync_takes_one_all_the_same_before_the_newest_grows_stale():
 
 @pytest.mark.parametrize("max_staleness", [3, 4, 7, 100])
 @pytest.mark.parametrize("interval", [1, 3])
-def test_nobody_meets_what_is_stale(interval, max_staleness):
+def test_no_member_meets_a_stale_snapshot(interval, max_staleness):
     """Staleness is the age of what is met, at every step between two looks."""
     options = pool(fixed(interval), size=5, max_staleness=max_staleness)
     net, opponents = network(), snapshots(options)

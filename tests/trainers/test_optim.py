@@ -230,7 +230,7 @@ def test_a_member_whose_gradient_is_no_number_harms_itself_alone(members):
 
 
 @every_optimizer
-def test_whoever_forgets_begins_anew(members):
+def test_a_member_that_forgets_begins_anew(members):
     weights, gradients = random_weights(), random_gradients()
     optimizer = optimizer_of(weights, members)
     for gradient in gradients[:10]:

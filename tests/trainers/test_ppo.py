@@ -273,7 +273,7 @@ def test_every_pass_goes_over_every_move_once(trained, size, sizes):
     assert len(seen) == 2 * 3 * passes
 
 
-def test_a_last_minibatch_of_a_single_move_harms_nobody(trained):
+def test_a_last_minibatch_of_a_single_move_does_no_harm(trained):
     """16 moves in minibatches of 5: one is left, whose advantage has no deviation (B34)."""
     trainer = trained({"ppo.minibatch_size": 5}, steps=3)
     assert trainer.is_finite() == [True, True]

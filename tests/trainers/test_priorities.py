@@ -116,7 +116,7 @@ def test_the_extremes_of_the_noise_draw_what_there_is(last):
     assert (weights == 1).all()
 
 
-def test_whoever_forgets_begins_anew():
+def test_a_member_that_forgets_begins_anew():
     priorities = filled()
     priorities.forget()
     fresh = Priorities(SIZE, OPTIONS, CPU)

@@ -148,7 +148,7 @@ def test_a_members_sample_does_not_depend_on_the_others():
         ]
 
 
-def test_whoever_forgets_begins_empty():
+def test_a_member_that_forgets_begins_empty():
     memory = buffer(20, 4)
     for first in range(0, 24, 4):
         memory.add(transitions(first, 4))

@@ -28,7 +28,7 @@ def copy_of(learner):
 
 @ALGORITHMS
 @pytest.mark.parametrize("who", WHO_LEARNS)
-def test_whoever_learns_has_games_networks_and_measures(tiny_config, algorithm, who):
+def test_a_role_that_learns_has_games_networks_and_measures(tiny_config, algorithm, who):
     trainer = build([tiny_config(WHO_LEARNS[who], algorithm)])
     names = ["host", "agent"] if who == "both" else [who]
     assert [learner.name for learner in trainer.learners] == names
