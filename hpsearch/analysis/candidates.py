@@ -34,7 +34,7 @@ def all_candidates(view: StudyView) -> list[Candidate]:
     best_trial(view)  # says why where there is none
     by_key: dict[str, Candidate] = {}
     for trial in view.ranked(view.state.told(COMPLETE)):
-        candidate = Candidate(trial, view.study.space.decode(trial.last_params))
+        candidate = Candidate(trial, view.settings(trial))
         by_key.setdefault(candidate.key, candidate)
     return list(by_key.values())
 
@@ -86,7 +86,7 @@ def the_front(view: StudyView) -> list[Trial]:
     Raises UsageError if the study has one objective; HpsearchError if no trial has finished that
     all of them were measured of.
     """
-    name, objectives = view.study.spec.name, view.study.spec.objectives
+    name, objectives = view.name, view.study.spec.objectives
     if len(objectives) == 1:
         raise UsageError(
             f"{name} has one objective, {objectives[0].metric}, so there is no front; export the "

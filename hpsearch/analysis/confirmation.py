@@ -187,8 +187,7 @@ def _known(kind: type, data: Any) -> Any:
 
 def _damaged(view: StudyView) -> CorruptError:
     return CorruptError(
-        f"{view.folder.confirmation} is damaged; write it anew with: "
-        f"hpsearch confirm {view.study.spec.name}"
+        f"{view.folder.confirmation} is damaged; write it anew with: hpsearch confirm {view.name}"
     )
 
 
@@ -198,7 +197,7 @@ def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
     The command ``confirm`` would tell whether it was lucky. Raises HpsearchError if no trial has
     finished; CorruptError if the confirmation is damaged.
     """
-    name, best, confirmed = view.study.spec.name, best_trial(view), read_confirmed(view)
+    name, best, confirmed = view.name, best_trial(view), read_confirmed(view)
     if confirmed is None:
         return best, unconfirmed(view, confirm)
     trial, is_current = confirmed
@@ -215,8 +214,7 @@ def unconfirmed(view: StudyView, confirm: str) -> str | None:
     """Return the remark on a study of which nothing is confirmed, None where something is."""
     if view.folder.confirmation.exists():
         return None
-    name = view.study.spec.name
-    return f"{name} is not confirmed: its best may be the luckiest; compare with: {confirm}"
+    return f"{view.name} is not confirmed: its best may be the luckiest; compare with: {confirm}"
 
 
 CHANCE = "P(best)"

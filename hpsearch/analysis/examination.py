@@ -3,7 +3,7 @@
 It is the player of a checkpoint, or a scripted one by its name.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -152,16 +152,14 @@ def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
         plan.num_games,
         player.max_steps,
         plan.match_moves,
-        tuple(_roles(player, plan, how)),
+        tuple(
+            _role_report(role, policy, player, plan, how)
+            for role, policy in (("host", player.host), ("agent", player.agent))
+            if policy is not None
+        ),
         pair,
         _published(player),
     )
-
-
-def _roles(player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement) -> Iterator[RoleReport]:
-    for role, policy in (("host", player.host), ("agent", player.agent)):
-        if policy is not None:
-            yield _role_report(role, policy, player, plan, how)
 
 
 def _role_report(

@@ -30,7 +30,7 @@ from hpsearch.population.fitness import Places, opponent_weights, strengths
 from hpsearch.population.options import Matches, PopulationOptions, scripted_players
 from hpsearch.population.statistics import Floats, resampled_rho
 from hpsearch.study.derived import SEED, key
-from hpsearch.study.records import COMPLETE, FAIL, PopulationRecord, Trial
+from hpsearch.study.records import COMPLETE, PopulationRecord, Trial
 from hpsearch.study.spec import Objective
 from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import say
@@ -57,8 +57,8 @@ def compare_seeds(
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
     trials = _judged(compared, seeds, failed, objective)
     return Confirmation(
-        study=view.study.spec.name,
-        trained_by=trained.study.spec.name,
+        study=view.name,
+        trained_by=trained.name,
         metric=objective.metric,
         goal=objective.goal,
         games=num_games,
@@ -108,7 +108,7 @@ def _seeds(
             trainings.setdefault(_key(trained, trial), []).append(training)
     if not trainings:
         raise CorruptError(
-            f"no checkpoint of {trained.study.spec.name} is whole, so nothing can be compared; "
+            f"no checkpoint of {trained.name} is whole, so nothing can be compared; "
             "restore its folder, or search again under another name"
         )
     return trainings
@@ -124,7 +124,7 @@ def held_out_values(
         try:
             values[trial.number] = _measured(view, trial, metrics, num_games)
         except (ConflictError, CorruptError) as error:
-            say(f"trial {trial.number} of {view.study.spec.name}: {error}")
+            say(f"trial {trial.number} of {view.name}: {error}")
     return {number: known for number, known in values.items() if len(known) == len(metrics)}
 
 
@@ -185,17 +185,15 @@ def _failed(
     view: StudyView, trained: StudyView, compared: Sequence[Candidate]
 ) -> Mapping[str, int]:
     """Return how many trainings of each configuration failed for good, which is told on stderr."""
-    again = {trial.retry_of for trial in trained.state.trials.values()}
     failures: dict[str, list[Trial]] = {}
-    for trial in trained.state.told(FAIL):
-        if trial.number not in again:
-            failures.setdefault(_key(trained, trial), []).append(trial)
+    for trial in trained.state.failed_for_good():
+        failures.setdefault(_key(trained, trial), []).append(trial)
     for candidate in compared:
         for kind, count in Counter(
             trial.failure for trial in failures.get(candidate.key, ())
         ).items():
             say(
-                f"trial {candidate.trial.number} of {view.study.spec.name}: {count} of "
+                f"trial {candidate.trial.number} of {view.name}: {count} of "
                 f"its trainings failed ({kind}); it is compared on the seeds it has"
             )
     return {name: len(trials) for name, trials in failures.items()}
@@ -255,7 +253,7 @@ def last_checkpoints(view: StudyView, trials: Iterable[int]) -> dict[int, Path]:
         if checkpoint.is_whole(path):
             checkpoints[number] = path
         else:
-            say(f"{view.study.spec.name}/{number} has no whole checkpoint")
+            say(f"{view.name}/{number} has no whole checkpoint")
     return checkpoints
 
 
@@ -268,7 +266,7 @@ METRIC: Final = "strength"
 
 def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
     """Let the ``top`` of the last match, as many champions, and the panel meet again."""
-    name, number, best = view.study.spec.name, last_match(view), view.best()
+    name, number, best = view.name, last_match(view), view.best()
     if number is None or best is None:
         raise HpsearchError(
             f"no match of {name} has been judged yet; look at it with: hpsearch status {name}"

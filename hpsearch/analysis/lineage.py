@@ -76,7 +76,8 @@ class Ancestry:
                 f"no trial {trial} of the population has finished; those that have: {known}"
             )
         line = [self.relatives[trial]]
-        while (parent := self._first_parent(line[-1])) is not None:
+        parents = self.first_parents
+        while (parent := self.by_content.get(parents.get(line[-1].sha256, ""))) is not None:
             line.append(parent)
         return line[::-1]
 
@@ -92,10 +93,6 @@ class Ancestry:
             for position, number in enumerate(child.parents):
                 if (parent := self.relatives.get(number)) is not None:
                     yield child, parent, position
-
-    def _first_parent(self, child: Relative) -> Relative | None:
-        content = self.first_parents.get(child.sha256)
-        return None if content is None else self.by_content.get(content)
 
 
 def read_lineage(view: StudyView) -> Ancestry:
@@ -182,7 +179,7 @@ def schedule_of(view: StudyView, descent: Ancestry, trial: int) -> list[dict[str
     assert options is not None, "a trial with ancestry is of a population"
     if line[0].founder is not None:
         raise UsageError(
-            f"trial {trial} of {view.study.spec.name} descends from a founder, "
+            f"trial {trial} of {view.name} descends from a founder, "
             f"{line[0].founder.checkpoint}; what that one had learned is no part of "
             "the schedule, which can be tried from new networks alone: replay the study of the "
             "founder, or a trial whose line began with new networks"
@@ -190,7 +187,7 @@ def schedule_of(view: StudyView, descent: Ancestry, trial: int) -> list[dict[str
     grown = [relative.trial for relative in line if relative.operator == "grow"]
     if grown:
         raise UsageError(
-            f"networks grew on the line that led to trial {trial} of {view.study.spec.name}, in "
+            f"networks grew on the line that led to trial {trial} of {view.name}, in "
             f"trial {grown[0]}, but members that follow a schedule keep their networks: replay a "
             "trial before that one"
         )

@@ -54,7 +54,7 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
             paths[trial] = path
     if not chosen:
         raise UsageError(
-            f"the study {view.study.spec.name} has no whole checkpoint of a trial that finished; "
+            f"the study {view.name} has no whole checkpoint of a trial that finished; "
             "run one of them again with: hpsearch train CONFIG, which is config.yaml in its folder "
             f"below {view.folder.trials}"
         )
@@ -64,7 +64,7 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
     """Return what each role is ranked by: the objective, its panel, or what else was measured."""
     measured = {name for trial in finished for name in trial.metrics}
-    preferred = [view.study.spec.objectives[0].metric]
+    preferred = [view.metric]
     preferred += [panel_name(MODES[0], role) for role in PANELS]
     by_role: dict[str, str] = {}
     for name in [*(name for name in preferred if name in measured), *sorted(measured)]:
@@ -91,7 +91,7 @@ def _with_checkpoint(view: StudyView, trials: Iterable[Trial]) -> Iterator[tuple
     for trial in trials:
         path = checkpoint.newest(view.folder.trial(trial.number).checkpoints)
         if path is None:
-            say(f"{view.study.spec.name}/{trial.number} has no whole checkpoint")
+            say(f"{view.name}/{trial.number} has no whole checkpoint")
         else:
             yield trial.number, path
 
@@ -107,10 +107,9 @@ def choose_founders(views: Sequence[StudyView], members: int) -> list[BredFounde
     """
     for view in views:
         if view.state.status not in (FINISHED, STOPPED) or view.state.unfinished():
-            name = view.study.spec.name
             raise ConflictError(
-                f"{name} is {view.status}, so its best may be others yet; look at it with: "
-                f"hpsearch status {name}, and breed when it has finished"
+                f"{view.name} is {view.status}, so its best may be others yet; look at it with: "
+                f"hpsearch status {view.name}, and breed when it has finished"
             )
     share, more = divmod(members, len(views))
     return _in_turn([_best(view, share + (index < more)) for index, view in enumerate(views)])
@@ -121,7 +120,7 @@ def _best(view: StudyView, count: int) -> list[BredFounder]:
     roles = dict.fromkeys(chain.from_iterable(strong.roles for strong in strongest))
     by_role = [[strong for strong in strongest if role in strong.roles] for role in roles]
     chosen = islice(dict.fromkeys(_in_turn(by_role)), count)
-    name, paths = view.study.spec.name, ((s.trial, s.checkpoint.absolute()) for s in chosen)
+    name, paths = view.name, ((s.trial, s.checkpoint.absolute()) for s in chosen)
     return [BredFounder(name, trial, path, saved_config(path)) for trial, path in paths]
 
 

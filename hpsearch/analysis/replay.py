@@ -75,8 +75,8 @@ def compare_replay(
     paths = last_checkpoints(trained, whole)
     if not paths:
         raise HpsearchError(
-            f"no member of {trained.study.spec.name} has got through the schedule and kept its "
-            f"checkpoint; look at it with: hpsearch status {trained.study.spec.name}"
+            f"no member of {trained.name} has got through the schedule and kept its "
+            f"checkpoint; look at it with: hpsearch status {trained.name}"
         )
     players = {"original": original} | {str(member): path for member, path in paths.items()}
     (strength, *scores), _ = meet(players, options.matches, num_games, playing_device(view))
@@ -85,9 +85,9 @@ def compare_replay(
     ]
     (verdict,) = judge_seeds([scores], MAXIMIZE)
     return Replay(
-        study=view.study.spec.name,
+        study=view.name,
         trial=trial,
-        trained_by=trained.study.spec.name,
+        trained_by=trained.name,
         intervals=intervals,
         games=num_games,
         mixed=mixed,
@@ -120,7 +120,7 @@ def original_checkpoint(view: StudyView, trial: int) -> Path:
     checkpoints = last_checkpoints(view, [trial])
     if not checkpoints:
         raise HpsearchError(
-            f"the last checkpoint of trial {trial} of {view.study.spec.name} is gone or damaged, "
+            f"the last checkpoint of trial {trial} of {view.name} is gone or damaged, "
             "so nothing can be compared with it; name another trial with --trial"
         )
     return checkpoints[trial]

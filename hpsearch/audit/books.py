@@ -111,18 +111,13 @@ def _read(name: str, connection: Connection) -> Books:
         spec=spec,
         spec_hash=study.spec_hash,
         state=study.state,
-        events=tuple(_event(*row) for row in sorted(events)),
+        events=tuple(Event(**row._asdict() | {"data": _plain(row.data)}) for row in sorted(events)),
         lease=leases[0] if leases else None,
         nodes=_nodes(connection, study.id),
         trials=_trials(connection, optuna_id),
         directions=tuple(direction for _, direction in sorted(goals)),
         snapshots=tuple(ours(SNAPSHOTS, "kind name event data") if has_snapshots else ()),
     )
-
-
-def _event(number: int, kind: str, at: float, *columns: Any) -> Event:
-    trial, attempt, job, data = columns
-    return Event(number, kind, at, trial, attempt, job, _plain(data))
 
 
 def _only(rows: list[Any], name: str) -> Any:

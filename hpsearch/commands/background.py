@@ -36,7 +36,7 @@ def leave_to_driver(study: Study, runs: Path) -> bool:
 
 
 def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
-    name, status = view.study.spec.name, view.state.status
+    name, status = view.name, view.state.status
     is_over, grows = status in {FINISHED, FAILED, STOPPED, CANCELLED}, _grows(view.study, study)
     if verb in ("pause", "stop", "cancel") and is_over:
         raise UsageError(f"the study {name} is {status}; there is nothing to {verb}")
@@ -100,7 +100,7 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
         time.sleep(GLANCE_SECONDS)
     if asked in requests.waiting(view.folder):
         print(
-            f"{view.study.spec.name}: the driver is busy; it will {asked.verb} in its next round, "
+            f"{view.name}: the driver is busy; it will {asked.verb} in its next round, "
             f"within {poll_seconds(view.study):.0f} seconds or so"
         )
 

@@ -75,7 +75,7 @@ def confirm(
         _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
-        command_to_go_on = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+        command_to_go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
         training = deriving.confirmation_study(view, runs, top, seeds)
         compared = deriving.compared(view, training)
         console = Terminal(stderr=as_json)
@@ -113,7 +113,7 @@ def _refuse_training(
     listed = " and ".join(name for name, value in options.items() if value is not None)
     if listed:
         raise UsageError(
-            f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
+            f"{view.name} breeds a population, whose weights are exported as they are, "
             f"so nothing is trained; leave out {listed}"
         )
 
@@ -165,7 +165,7 @@ def replay(
     original = replaying.original_checkpoint(view, number)  # before anything is trained in vain
     training = deriving.replay_study(view, ancestry, number, runs, seeds)
     pin(view.folder, StudyDir((runs / training.spec.name).absolute()), [original])
-    command_to_go_on = f"hpsearch replay {view.study.spec.name} --trial {number}{runs_option(runs)}"
+    command_to_go_on = f"hpsearch replay {view.name} --trial {number}{runs_option(runs)}"
     console = Terminal(stderr=as_json)
     after = deriving.trained(
         training, runs, console, command_to_go_on=command_to_go_on, submit=submit
@@ -219,7 +219,7 @@ def breed(
     from hpsearch.terminal import Terminal
 
     views = [open_view(study, runs) for study in studies]
-    names = [view.study.spec.name for view in views]
+    names = [view.name for view in views]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"{', '.join(twice)} is named twice; name each study once")

@@ -78,17 +78,16 @@ def trained(
 
 def refuse_driven(view: StudyView, runs: Path) -> None:
     if view.is_driven:
-        name = view.study.spec.name
-        look = f"hpsearch status {name} --watch{runs_option(runs)}"
+        look = f"hpsearch status {view.name} --watch{runs_option(runs)}"
         raise ConflictError(
-            f"{name} is being trained by another driver; look at it with: {look}, and "
+            f"{view.name} is being trained by another driver; look at it with: {look}, and "
             "give the same command again when it has finished"
         )
 
 
 def _say_what_is_missing(view: StudyView) -> None:
     """Say why trainings are missing; refuse to go on where nothing can be compared."""
-    status, name = view.state.status, view.study.spec.name
+    status, name = view.state.status, view.name
     has_finished = bool(view.state.told(COMPLETE))
     if status == FAILED and not has_finished:
         raise failure_of(view)
@@ -103,7 +102,7 @@ def _say_what_is_missing(view: StudyView) -> None:
 def say_what_goes_on(view: StudyView) -> None:
     if view.state.unfinished():
         say(
-            f"{view.study.spec.name} is {view.status}: what has finished so far is confirmed, "
+            f"{view.name} is {view.status}: what has finished so far is confirmed, "
             f"{sum(trial.trains for trial in view.state.told(COMPLETE))} of "
             f"{view.study.spec.budget.trials} trials"
         )
@@ -111,20 +110,19 @@ def say_what_goes_on(view: StudyView) -> None:
 
 def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int | None) -> Study:
     """Return the study that trains the best again: the one begun, if it fits, or a new one."""
-    name = view.study.spec.name
-    folder = StudyDir((runs / derived_name(name, CONFIRM_SUFFIX, "confirmed")).absolute())
+    folder = StudyDir((runs / derived_name(view.name, CONFIRM_SUFFIX, "confirmed")).absolute())
     begun = begun_derived(folder, CONFIRMATION)
     chosen = best_candidates(view, top or TOP)
     if begun is None or not folder.spec.exists():  # it was written and never driven
         if len(chosen) < (top or TOP):
-            say(f"{name} has only {len(chosen)} different configurations that have finished")
+            say(f"{view.name} has only {len(chosen)} different configurations that have finished")
         values = [candidate.values for candidate in chosen]
         return write_confirmation(view.study, values, seeds or SEEDS, folder)
     _check_chosen(view, begun, chosen, top)
     if seeds is not None and seeds < num_seeds(begun):
         say(f"{begun.spec.name} goes on with the {num_seeds(begun)} seeds of each that were begun")
     elif seeds is not None and seeds > num_seeds(begun):
-        return with_more_seeds(begun, seeds, folder, name)
+        return with_more_seeds(begun, seeds, folder, view.name)
     return begun
 
 
@@ -138,7 +136,7 @@ def _check_chosen(
         return
     numbers = ", ".join(str(candidate.trial.number) for candidate in compared(view, begun))
     if top is None:
-        say(f"the best of {view.study.spec.name} are others by now; compared are trials {numbers}")
+        say(f"the best of {view.name} are others by now; compared are trials {numbers}")
         return
     asked = ", ".join(str(candidate.trial.number) for candidate in chosen)
     raise ConflictError(
@@ -153,7 +151,7 @@ def compared(view: StudyView, study: Study) -> list[Candidate]:
     keys = [key(values) for values in configurations(study)]
     if not known.keys() >= set(keys):
         raise ConflictError(
-            f"{study.path} lists configurations that no finished trial of {view.study.spec.name} "
+            f"{study.path} lists configurations that no finished trial of {view.name} "
             "has; run it by its own name, or undo the change"
         )
     return [known[key] for key in keys]
@@ -163,10 +161,9 @@ def replayed_trial(view: StudyView, ancestry: Ancestry, asked: int | None) -> in
     """Return whose schedule it is: that of the trial that was asked for, or of the champion."""
     trial = ancestry.champion if asked is None else asked
     if trial is None:
-        name = view.study.spec.name
         raise HpsearchError(
-            f"no match of {name} has been judged yet, so it has no champion; look at it with: "
-            f"hpsearch status {name}"
+            f"no match of {view.name} has been judged yet, so it has no champion; look at it with: "
+            f"hpsearch status {view.name}"
         )
     trained = [relative.trial for relative in ancestry.line(trial) if relative.has_trained]
     if trained[-1] != trial:
@@ -186,7 +183,7 @@ def replay_study(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
     schedule = schedule_of(view, ancestry, trial)
-    name = derived_name(view.study.spec.name, f"-replay-{trial}", "replayed")
+    name = derived_name(view.name, f"-replay-{trial}", "replayed")
     folder = StudyDir((runs / name).absolute())
     begun = begun_derived(folder, REPLAY)
     if begun is None:

@@ -250,8 +250,7 @@ def failure_of(view: StudyView) -> HpsearchError:
         f"the study {spec.name} stopped: more than {spec.max_failures} trials failed:{grouped}\n"
         f"see the logs under {view.folder.jobs}"
     )
-    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
-    num_disk = sum(trial.failure == DISK and trial.number not in again for trial in failed)
+    num_disk = sum(trial.failure == DISK for trial in view.state.failed_for_good())
     if num_disk == 0:
         return StudyFailedError(f"{stopped}; raise max_failures to go on all the same")
     where = runs_option(view.folder.root.absolute().parent)

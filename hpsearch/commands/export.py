@@ -81,7 +81,7 @@ def export(
         raise UsageError(
             "--format writes one configuration; choose it with --trial, or leave out --format"
         )
-    confirm = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+    confirm = f"hpsearch confirm {view.name}{runs_option(runs)}"
     trials, remark = _trials(view, trial, top, confirm, pareto=pareto)
     default = view.folder.best if is_one else view.folder.front if pareto else view.folder.top
     if form is not None:
@@ -107,14 +107,14 @@ def _trials(
     if number is not None:
         if number not in view.state.trials:
             numbers = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
-            raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {numbers}")
+            raise UsageError(f"the study {view.name} has no trial {number}, {numbers}")
         return [view.state.trials[number]], unconfirmed(view, confirm)
     best, remark = the_best(view, confirm)
     if top is None:
         return [best], remark
     trials = the_top(view, top, best)
     if len(trials) < top:
-        say(f"{view.study.spec.name} has only {len(trials)} to export")
+        say(f"{view.name} has only {len(trials)} to export")
     return trials, remark
 
 

@@ -78,7 +78,7 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
     if view.state.status == FAILED:
         raise failure_of(view)
     if view.state.status != FINISHED:
-        print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
+        print(f"{view.name}: {view.state.status}, {standing_text(view.state)}")
         return 0
     console = Terminal()
     trial = best_trial(view)

@@ -112,7 +112,7 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
             remove(leftover.path)
     by_kind = {kind: [leftover for leftover in garbage if leftover.kind == kind] for kind in KINDS}
     summary = {
-        "study": view.study.spec.name,
+        "study": view.name,
         "dry_run": dry_run,
         "kinds": {kind: _sizes(leftovers) for kind, leftovers in by_kind.items()},
         "total": _sizes(garbage),

@@ -136,7 +136,7 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(trial_summary(view, trial), indent=1))
     else:
-        export = f"hpsearch export {view.study.spec.name}{runs_option(runs)}"
+        export = f"hpsearch export {view.name}{runs_option(runs)}"
         unknown = [f"beside other players it is measured by: {export}"]
         for sentence in standing_verdict(view, trial) or unknown:
             print_line(Terminal(), sentence)

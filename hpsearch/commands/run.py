@@ -22,7 +22,6 @@ from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
     from hpsearch.study.requests import Verb
-    from hpsearch.study.view import StudyView
 
 
 @command(
@@ -173,7 +172,11 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
             raise UsageError(
                 f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
             )
-    chosen = _failed_trials(view, kinds, numbers)
+    chosen = tuple(
+        trial.number
+        for trial in view.state.failed_for_good()
+        if (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
+    )
     may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
     if not chosen and not may_have_failed:
         raise UsageError(
@@ -187,19 +190,3 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
     kinds = () if numbers else tuple(kinds or KINDS)
     ask(view, view.study, runs, Request("retry", chosen, kinds))
     return 0
-
-
-def _failed_trials(
-    view: "StudyView", kinds: Collection[str], numbers: Collection[int]
-) -> tuple[int, ...]:
-    """Return the failed trials that were not tried again; no ``kinds`` or ``numbers`` are all."""
-    from hpsearch.study.records import FAIL
-
-    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
-    return tuple(
-        trial.number
-        for trial in view.state.told(FAIL)
-        if (not kinds or trial.failure in kinds)
-        and (not numbers or trial.number in numbers)
-        and trial.number not in again
-    )

@@ -59,7 +59,10 @@ def train(
     check_places(config, runs)
     resumes = [] if resume is None else [f"checkpoint.resume={resume}"]
     trained = _configuration(config, [*overrides, *resumes])
-    folder = _run_folder(runs, config.stem if name is None else name)
+    name = config.stem if name is None else name
+    if not is_name(name):
+        raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
+    folder = (runs / name).absolute()
     _use_threads(threads)
     console = Terminal()
     with (
@@ -80,12 +83,6 @@ def train(
     console.print(metrics_table(result.metrics))
     print(f"checkpoints and curves are in {folder}")
     return 0
-
-
-def _run_folder(runs: Path, name: str) -> Path:
-    if not is_name(name):
-        raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
-    return (runs / name).absolute()
 
 
 def _check_finished(result: "AttemptResult", folder: Path) -> None:

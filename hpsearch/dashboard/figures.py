@@ -175,5 +175,5 @@ def champion_text(view: StudyView) -> str:
         return ""
     return (
         f"The champion is trial {archive[-1]}, the strongest of match {last_match(view)}; "
-        f'"Best Trial" is by {view.study.spec.objectives[0].metric} alone.'
+        f'"Best Trial" is by {view.metric} alone.'
     )

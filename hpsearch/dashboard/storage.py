@@ -58,7 +58,10 @@ class ReadOnlyStorage(BaseStorage):
     def take(self, changed: Sequence[FrozenTrial]) -> None:
         """Show trials by their numbers, of which some may be as they were."""
         with self._lock:
-            shown = [trial for trial in map(_shown, changed) if trial not in self._at(trial)]
+            before = self._trials
+            shown = [
+                it for it in map(_shown, changed) if it not in before[it.number : it.number + 1]
+            ]
             if not shown:
                 return
             self.changed_at = time.monotonic()
@@ -67,9 +70,6 @@ class ReadOnlyStorage(BaseStorage):
                 trials[trial.number : trial.number + 1] = [trial]
             self._trials = trials
             self._places = {trial._trial_id: trial.number for trial in trials}
-
-    def _at(self, trial: FrozenTrial) -> list[FrozenTrial]:
-        return self._trials[trial.number : trial.number + 1]
 
     def keep(self, system_attrs: Attrs) -> None:
         """Show the attributes that the study's own database holds: names of objectives, notes."""
@@ -182,7 +182,7 @@ class TrialSource:
     def __init__(self, name_or_file: str, runs: Path) -> None:
         """Open a started study; UsageError if there is none, StorageError if its database fails."""
         self._followed = Followed(name_or_file, runs)
-        name = self.view.study.spec.name
+        name = self.view.name
         self._storage = open_storage(self._followed.database.url)
         study_id = self._storage.get_study_id_from_name(name)
         self.head = Head(study_id, name, tuple(self._storage.get_study_directions(study_id)))

@@ -173,11 +173,11 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     _write_json(bundle.certificate, measures)
     if (line := lineage(view, trial)) is not None:
         _write_json(bundle.lineage, line)
-    title = f"Trial {trial.number} of the study {view.study.spec.name}"
+    title = f"Trial {trial.number} of the study {view.name}"
     _write_players(bundle, players, title)
     origin = {
         "format": FORMAT,
-        "study": view.study.spec.name,
+        "study": view.name,
         "trial": trial.number,
         "checkpoint": {
             "path": str(source.relative_to(view.folder.root)),
@@ -204,10 +204,10 @@ def _measures(
     """Return what the certificate of a trial says of its players."""
     conditions, rows = certify(players, num_games)
     return {
-        "study": view.study.spec.name,
+        "study": view.name,
         "trial": trial.number,
-        "objective": view.study.spec.objectives[0].metric,
-        "params": view.study.space.decode(trial.last_params),
+        "objective": view.metric,
+        "params": view.settings(trial),
         "search_metrics": trial.metrics,
         "conditions": asdict(conditions),
         "rows": [asdict(row) for row in rows],

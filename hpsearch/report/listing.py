@@ -109,7 +109,7 @@ def write_csv(view: StudyView, file: TextIO) -> None:
     values = [column for name in metrics for column in (name, f"{name} low", f"{name} high")]
     rows.writerow(["number", "state", *values, *names])
     for number, trial in sorted(view.state.trials.items()):
-        settings = view.study.space.decode(trial.last_params)
+        settings = view.settings(trial)
         cells = (_cell(settings[name]) if name in settings else "" for name in names)
         rows.writerow([number, trial_state(trial), *_values(trial, metrics), *cells])
 

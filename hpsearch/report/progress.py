@@ -206,8 +206,7 @@ def _best_text(view: StudyView) -> str:
     best = view.best()
     if best is None:
         return "no value yet"
-    metric = view.study.spec.objectives[0].metric
-    return f"{metric} {interval_text(best.metrics[metric])} (trial {best.number})"
+    return f"{view.metric} {interval_text(best.metrics[view.metric])} (trial {best.number})"
 
 
 class Watcher:

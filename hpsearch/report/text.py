@@ -27,7 +27,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
     running = sum(job.began_at is not None for job in live)
     ended = len(view.state.jobs) - len(live)
     return {
-        "study": view.study.spec.name,
+        "study": view.name,
         "state": view.status,
         "message": view.state.message,
         "trials": view.state.counts(),
@@ -112,7 +112,7 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "state": trial_state(trial),
         "value": trial.value,
         "metrics": trial.metrics,
-        "params": view.study.space.decode(trial.last_params),
+        "params": view.settings(trial),
         "attempts": trial.attempts,
         "failure": trial.failure,
         "message": trial.message,
@@ -296,7 +296,7 @@ def failures_lines(view: StudyView) -> list[str]:
         lines.append(f"trial {trial.number} failed ({trial.failure}): {trial.message}")
         lines += [f"    {line}" for loss in trial.losses[-1:] for line in loss.log]
     if num_failed > len(shown):
-        every = f"hpsearch trials {view.study.spec.name} --json"
+        every = f"hpsearch trials {view.name} --json"
         lines.append(f"{num_failed - len(shown):,} more trials failed before; see: {every}")
     return lines
 
@@ -321,10 +321,9 @@ def _rounded(seconds: float) -> float:
 
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
-    metric = view.study.spec.objectives[0].metric
-    value, games = interval_text(trial.metrics[metric]), trial.metrics[metric]["games"]
-    line = f"{view.best_word}: trial {trial.number}, {metric} {value}"
+    value, games = interval_text(trial.metrics[view.metric]), trial.metrics[view.metric]["games"]
+    line = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
     line = f"{line} on {games:,.0f} games of the search"
     console.print(line, style="bold", highlight=False, soft_wrap=True)
-    for name, setting in view.study.space.decode(trial.last_params).items():
+    for name, setting in view.settings(trial).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)

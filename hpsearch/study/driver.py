@@ -18,7 +18,6 @@ import optuna
 from optuna.exceptions import ExperimentalWarning
 
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.failures import CANCELLED as BY_USER
 from hpsearch.cluster.records import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError
@@ -30,7 +29,7 @@ from hpsearch.study.events import Event, Lease, Leases
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import Observer
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, DriverPart, EventRecorder, Limits
-from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.records import Trial
 from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
@@ -154,13 +153,11 @@ class Driver(DriverPart):
         """Return the failed trials to retry, none of a population, which selects."""
         if self._breeder is not None:
             return []
-        tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
-        named = {
+        return [
             trial.number
-            for trial in self.state.told(FAIL)
+            for trial in self.state.failed_for_good()
             if trial.number in request.trials or trial.failure in request.kinds
-        }
-        return sorted(named - tried)
+        ]
 
     def _look(self) -> None:
         seen = self._observer.observe(self.state, now=self._clock())
@@ -172,7 +169,7 @@ class Driver(DriverPart):
         self._jobs.cancel_strays()
         self._jobs.end(seen)
         if self.state.status == CANCELLED:
-            self._results.fail_all(BY_USER, "the study was cancelled")
+            self._results.cancel_all()
             self._jobs.cancel()
 
     # Decide and act.

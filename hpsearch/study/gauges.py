@@ -49,7 +49,7 @@ class DriverFigures:
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
     """Return all metrics of a study at a moment, in seconds since the epoch."""
-    study, metrics = view.study.spec.name, list[Metric | Histogram]()
+    study, metrics = view.name, list[Metric | Histogram]()
     rows = (*_of_study(view, now), *_of_driver(view, driver, now), *_counts(view))
     for name, label, text, value in (*rows, *_best(view), *_losses(view)):
         values: dict[LabelValues, float] = {}

@@ -121,18 +121,17 @@ class Results(DriverPart):
                 events = []
         self._recorder.record_all(events)
 
-    def fail_all(self, kind: str, message: str) -> None:
+    def cancel_all(self) -> None:
         for trial in self.state.unfinished():
-            self._recorder.record_all([self._fail(trial, kind, message)])
+            event = self._fail(trial, CANCELLED, "the study was cancelled")
+            self._recorder.record_all([event])
 
     def _end_attempt(
         self, trial: Trial, result: AttemptResult, decided: Verdict, heartbeat: Heartbeat | None
     ) -> Event:
         failed = result.status in ("failed", "lost")
-        kept, speed = (
-            _kept(trial, result, decided, heartbeat),
-            self._steps_per_second(trial, heartbeat),
-        )
+        kept = _kept(trial, result, decided, heartbeat)
+        speed = self._steps_per_second(trial, heartbeat)
         lost = 0 if kept is None else max(0, result.step - kept)
         event_data = {
             "status": result.status,

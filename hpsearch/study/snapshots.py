@@ -62,10 +62,6 @@ def _lengths(pairs: Iterable[tuple[Any, int]]) -> Counter[Length]:
     return lengths
 
 
-def _pair(data: Iterable[Any] | None) -> tuple[Any, ...] | None:
-    return None if data is None else tuple(data)
-
-
 def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, Any]) -> T:
     return cls(
         **{
@@ -139,7 +135,7 @@ _TALLY: Converters = {
     "lengths": _lengths,
     **dict.fromkeys(("failed", "children"), Counter),
     "lost": lambda lost: {kind: Lost(**record) for kind, record in lost.items()},
-    **dict.fromkeys(("least", "greatest"), _pair),
+    **dict.fromkeys(("least", "greatest"), lambda pair: pair and tuple(pair)),
 }
 
 
@@ -261,8 +257,9 @@ class SnapshotWriter:
             new = settled(state, known)
             trials = [state.trials[int(number)] for number in new[TRIAL]]
             lines = [f"{trial.number}\t{line(trial)}" for trial in trials]
-            _replace_head(session, lease.study_id, state)
-            _insert(session, lease.study_id, state, new | {LINES: _blocks(lines, state)})
+            new[LINES] = _blocks(lines, state)
+            session.execute(delete(ROWS).where(_of(lease.study_id, HEAD)))
+            _insert(session, lease.study_id, state, new | {HEAD: _pieces(head_text(state))})
             return {kind: known[kind] | new[kind].keys() for kind in known}
 
         self._known = self._database.transaction(work)
@@ -279,11 +276,9 @@ def _blocks(lines: Sequence[str], state: StudyState) -> dict[str, str]:
     }
 
 
-def _replace_head(session: Session, study_id: int, state: StudyState) -> None:
-    head = head_text(state)
-    pieces = [head[start : start + PIECE] for start in range(0, len(head), PIECE)]
-    session.execute(delete(ROWS).where(_of(study_id, HEAD)))
-    _insert(session, study_id, state, {HEAD: {str(n): piece for n, piece in enumerate(pieces)}})
+def _pieces(head: str) -> dict[str, str]:
+    starts = enumerate(range(0, len(head), PIECE))
+    return {str(number): head[start : start + PIECE] for number, start in starts}
 
 
 def _insert(session: Session, study_id: int, state: StudyState, texts: Settled) -> None:

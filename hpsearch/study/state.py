@@ -100,6 +100,11 @@ class StudyState:
         ended = (trial for trial in self.trials.values() if trial.told == how)
         return sorted(ended, key=lambda trial: trial.number)
 
+    def failed_for_good(self) -> list[Trial]:
+        """Return the failed trials, by number, that no other one tries again, or will."""
+        again = {trial.retry_of for trial in self.trials.values()} | {*self.retries}
+        return [trial for trial in self.told(FAIL) if trial.number not in again]
+
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
         """Yield the trials that have a running attempt, each with its job."""
         for job in self.live.values():

@@ -39,6 +39,15 @@ class StudyView:
     """the driver that was started and does not hold the study yet, or not any more"""
 
     @property
+    def name(self) -> str:
+        return self.study.spec.name
+
+    @property
+    def metric(self) -> str:
+        """Return the name of what the first objective is measured by."""
+        return self.study.spec.objectives[0].metric
+
+    @property
     def status(self) -> str:
         """Return the study's status; interrupted where a driver is missing and none is awaited."""
         if self.state.status not in BUSY or self.is_driven:
@@ -67,6 +76,10 @@ class StudyView:
 
     def config(self, trial: Trial) -> dict[str, Any]:
         return self.study.config_of(trial)
+
+    def settings(self, trial: Trial) -> dict[str, Any]:
+        """Return the parameters with which a trial ended, as its configuration has them."""
+        return self.study.space.decode(trial.last_params)
 
     def steps(self, trial: Trial) -> int:
         """Return the training steps of a whole trial, without reading its configuration."""
@@ -183,7 +196,7 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
 def best_trial(view: StudyView) -> Trial:
     """Return the best finished trial; a HpsearchError if none has finished."""
     best = view.best()
-    name, failed = view.study.spec.name, view.state.told(FAIL)
+    name, failed = view.name, view.state.told(FAIL)
     if best is None and failed and not view.state.unfinished():
         causes = ", ".join(sorted({f"{trial.failure}: {trial.message}" for trial in failed}))
         raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
@@ -278,7 +291,7 @@ def _cells(study: Study, trial: Trial) -> list[str]:
 def list_lines(view: StudyView) -> Iterator[str]:
     """Yield the header, and a line for each trial by its number."""
     names = short_names(view.study.space.parameters).values()
-    header = ["trial", "state", view.study.spec.objectives[0].metric, *names]
+    header = ["trial", "state", view.metric, *names]
     # One list of all cells: Python looks for circles in 100,000 lists, which takes a while.
     trials, cells = view.state.trials, list[str]()
     if isinstance(trials, Stored) and trials.num_stored:

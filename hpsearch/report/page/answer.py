@@ -138,10 +138,9 @@ def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
         how = "the champion of the last match"
     if is_confirmed:
         how = "the best when compared on what the search never used"
-    metric = view.study.spec.objectives[0].metric
     value = ""
-    if metric in best.metrics:
-        value = f"; the search measured {metric} {interval_text(best.metrics[metric])}"
+    if view.metric in best.metrics:
+        value = f"; the search measured {view.metric} {interval_text(best.metrics[view.metric])}"
     return f"Trial {best.number}, {how}{value}."
 
 
@@ -154,7 +153,7 @@ def answer_section(material: Material) -> Iterator[Html]:
     sentence = answer_text(view, best, is_confirmed=material.is_confirmed)
     yield Html(f'<p class="lead">{html.text(sentence)}</p>')
     yield from map(html.paragraph, _verdict(material, best))
-    settings = view.study.space.decode(best.last_params)
+    settings = view.settings(best)
     rows = [(name, setting_text(value)) for name, value in settings.items()]
     yield html.table(("parameter", "value"), rows)
     if isinstance(material.measured, str):

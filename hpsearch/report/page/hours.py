@@ -152,5 +152,5 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
         title = f"trial {trial.number} ({trial.failure or 'unknown'})"
         yield html.folded(title, html.code("\n".join(words)))
     if len(failed) > MAX_LOGS:
-        status = f"hpsearch status {view.study.spec.name}{elsewhere}"
+        status = f"hpsearch status {view.name}{elsewhere}"
         yield html.missing(f"{len(failed) - MAX_LOGS} more trials failed; see: {status}")

@@ -59,14 +59,13 @@ def read_learning(
 
     Where there is descent, a curve is that of a whole line: of each that played the last match.
     """
-    metric = view.study.spec.objectives[0].metric
     if isinstance(descent, str):
         trials = [trial.number for trial in _top(view, best)]
-        curves = [read_curve(view.folder.trial(number), number, metric) for number in trials]
+        curves = [read_curve(view.folder.trial(number), number, view.metric) for number in trials]
     else:
-        curves = [_line(view, descent, trial, metric) for trial in strongest(view, descent)]
+        curves = [_line(view, descent, trial, view.metric) for trial in strongest(view, descent)]
     drawn = tuple(curve for curve in curves if curve.points)
-    return Learning(drawn, _seeds(view, confirmation, metric))
+    return Learning(drawn, _seeds(view, confirmation, view.metric))
 
 
 def strongest(view: StudyView, descent: Ancestry) -> list[int]:
@@ -193,7 +192,7 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
 def _confirmation(view: StudyView, elsewhere: str) -> Confirmation | str:
     return whole_confirmation(view) or (
         f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
-        f"hpsearch confirm {view.study.spec.name}{elsewhere}"
+        f"hpsearch confirm {view.name}{elsewhere}"
     )
 
 

@@ -46,7 +46,7 @@ def _metrics(view: StudyView) -> list[str]:
 def _rows(view: StudyView) -> Iterator[tuple[str, ...]]:
     names, metrics = view.study.space.order, _metrics(view)
     for trial in view.state.trials.values():
-        settings = view.study.space.decode(trial.last_params)
+        settings = view.settings(trial)
         values = (interval_text(trial.metrics[m]) if m in trial.metrics else "" for m in metrics)
         shown = (setting_text(settings[name]) if name in settings else "" for name in names)
         yield (str(trial.number), trial_state(trial), *values, *shown)
@@ -58,7 +58,7 @@ def reproduction_section(material: Material) -> Iterator[Html]:
         "The same file, seed and versions give the same trials where one job runs at a time; with "
         "more jobs the order in which they end decides what is tried next."
     )
-    name = f"{view.study.spec.name}{material.elsewhere}"
+    name = f"{view.name}{material.elsewhere}"
     file = _from_here(view.study.path)
     lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
     if best is not None:
@@ -141,13 +141,13 @@ which a study of that kind has not, is left out"""
 
 
 def page_text(material: Material, program: str) -> str:
-    other = "" if material.other is None else material.other.study.spec.name
+    other = "" if material.other is None else material.other.name
     drawn = [
         (anchor, html.text(title.format(other=other)), html.join(pieces))
         for anchor, title, make in SECTIONS
         if (pieces := list(make(material)))
     ]
-    name = html.text(material.view.study.spec.name)
+    name = html.text(material.view.name)
     packed = b64encode(gzip.compress(program.encode(), mtime=0)).decode()
     links = "".join(f'<a href="#{anchor}">{title}</a>' for anchor, title, _ in drawn)
     body = "\n".join(

@@ -193,7 +193,7 @@ DIGITS: Final = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))
 
 
 def parameters_section(material: Material) -> Iterator[Html]:
-    view, space = material.view, material.view.study.space
+    view, space, metric = material.view, material.view.study.space, material.view.metric
     if not finished(view):
         return
     for place, objective in enumerate(view.study.spec.objectives):
@@ -209,13 +209,11 @@ def parameters_section(material: Material) -> Iterator[Html]:
             "A trial of a population goes on from its parents, so its value says as much of them "
             "as of its own parameters."
         )
-    metric = view.study.spec.objectives[0].metric
     yield html.heading("All parameters at once")
     yield html.figure(
         coordinates_chart(view),
         "coordinates",
-        f"A line a finished trial, from the lower to the upper end of each range, and last "
-        f"{metric}.",
+        f"A line a finished trial, from end to end of each range, and last {metric}.",
         width=AXIS * (1 + len(space.order)),
     )
     yield html.heading("One parameter at a time")
@@ -235,10 +233,10 @@ def _star_text(material: Material) -> str:
 
 
 def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
-    metric, parameter = view.study.spec.objectives[0].metric, view.study.space.parameters[name]
+    metric, parameter = view.metric, view.study.space.parameters[name]
     trials = [trial for trial in finished(view) if name in trial.last_params]
     values = [trial.metrics[metric]["value"] for trial in trials]
-    across: list[Any] = [view.study.space.decode(trial.last_params)[name] for trial in trials]
+    across: list[Any] = [view.settings(trial)[name] for trial in trials]
     if isinstance(parameter, CategoricalParameter):
         across = [charts.words(label_of(value)) for value in across]
     marker: dict[str, Any] = {"color": BLUE, "size": 6, "opacity": 0.85}

@@ -218,8 +218,7 @@ def ends_chart(view: StudyView) -> Chart:
         steps, values = [step for step, _ in last], [value for _, value in last]
         marker = {"color": colour, "symbol": symbol, "size": 7, "opacity": 0.7}
         data.append(charts.trial_points(name, trials, steps, values, marker))
-    metric = view.study.spec.objectives[0].metric
-    return charts.chart(data, {"height": 320, **charts.axes("step", metric)})
+    return charts.chart(data, {"height": 320, **charts.axes("step", view.metric)})
 
 
 MAX_OTHERS: Final = 1000
@@ -227,8 +226,7 @@ MAX_OTHERS: Final = 1000
 
 
 def learning_section(material: Material) -> Iterator[Html]:
-    view, learning = material.view, material.learning
-    metric = view.study.spec.objectives[0].metric
+    view, learning, metric = material.view, material.learning, material.view.metric
     if learning.best or any(trial.reported for trial in view.state.trials.values()):
         yield html.figure(curves_chart(view, learning.best), "curves", _caption(material, metric))
     if not isinstance(learning.seeds, str):
@@ -266,7 +264,7 @@ def curves_chart(view: StudyView, best: Sequence[MeasuredCurve]) -> Chart:
         data.append(charts.scatter("lines", "all others", *charts.shared_lines(others), more))
     for place, curve in enumerate(best):
         data += _with_band(f"trial {curve.trial}", curve, place)
-    return charts.chart(data, charts.axes("step", view.study.spec.objectives[0].metric))
+    return charts.chart(data, charts.axes("step", view.metric))
 
 
 def _with_band(name: str, curve: MeasuredCurve, place: int) -> list[Trace]:
@@ -317,8 +315,8 @@ def overlay_section(material: Material) -> Iterator[Html]:
     if material.other is None:
         return
     views = (material.view, material.other)
-    names = [view.study.spec.name for view in views]
-    metric = views[0].study.spec.objectives[0].metric
+    names = [view.name for view in views]
+    metric = views[0].metric
     yield html.paragraph(f"{' and '.join(names)}, both by {metric}.")
     header = ("study", "best trial", metric, "trials", "steps", "GPU-hours", "time passed")
     yield html.table(header, map(_row, views))
@@ -329,7 +327,7 @@ def overlay_section(material: Material) -> Iterator[Html]:
     best = [(view, of.best[0]) for view, of in zip(views, learned, strict=True) if of.best]
     data: list[Trace] = []
     for place, (view, curve) in enumerate(best):
-        data += _with_band(f"{view.study.spec.name}, trial {curve.trial}", curve, place)
+        data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)
     if best:
         yield html.figure(
             charts.chart(data, charts.axes("step", metric)),
@@ -339,9 +337,9 @@ def overlay_section(material: Material) -> Iterator[Html]:
 
 
 def _row(view: StudyView) -> tuple[str, ...]:
-    best, metric = view.best(), view.study.spec.objectives[0].metric
+    best, metric = view.best(), view.metric
     return (
-        view.study.spec.name,
+        view.name,
         "" if best is None else str(best.number),
         "" if best is None or metric not in best.metrics else interval_text(best.metrics[metric]),
         f"{view.state.num_done} of {view.study.spec.budget.trials}",
@@ -360,6 +358,6 @@ def best_chart(views: Sequence[StudyView]) -> Chart:
         look = {"line": charts.line(place, 2) | {"shape": "hv"}, "marker": {"size": 4}}
         more = charts.trial_texts(trials) | look
         count = range(1, len(trials) + 1)
-        data.append(charts.scatter("lines+markers", view.study.spec.name, count, best, more))
-    metric = views[0].study.spec.objectives[0].metric
+        data.append(charts.scatter("lines+markers", view.name, count, best, more))
+    metric = views[0].metric
     return charts.chart(data, charts.axes("finished trials", metric))
