@@ -81,11 +81,7 @@ def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
 
 
 def the_front(view: StudyView) -> list[Trial]:
-    """Return the finished trials that no other one beats in every objective; see `front`.
-
-    Raises UsageError if the study has one objective; HpsearchError if no trial has finished that
-    all of them were measured of.
-    """
+    """Return the trials of `front`; UsageError with one objective, HpsearchError without trials."""
     name, objectives = view.name, view.study.spec.objectives
     if len(objectives) == 1:
         raise UsageError(

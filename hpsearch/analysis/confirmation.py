@@ -138,11 +138,7 @@ def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
 
 
 def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
-    """Return the trial that was confirmed as the best, None if nothing was confirmed.
-
-    And whether those that were compared are the study's best still. Raises CorruptError if the file
-    that says so is damaged; DiskError if it cannot be read.
-    """
+    """Return the trial confirmed as the best, if any, and whether it was among today's best."""
     data = read_json(view.folder.confirmation)
     if data is None:
         return None
@@ -192,11 +188,7 @@ def _damaged(view: StudyView) -> CorruptError:
 
 
 def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
-    """Return the best when confirmed, else the search's or the last match's; and a remark on it.
-
-    The command ``confirm`` would tell whether it was lucky. Raises HpsearchError if no trial has
-    finished; CorruptError if the confirmation is damaged.
-    """
+    """Return the best, confirmed if possible, and a remark that may name ``confirm``."""
     name, best, confirmed = view.name, best_trial(view), read_confirmed(view)
     if confirmed is None:
         return best, unconfirmed(view, confirm)

@@ -257,12 +257,7 @@ class ComparedPlayer:
 
 
 def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[ComparedPlayer]:
-    """Return the rows of trained players and of the scripted players of their roles.
-
-    Args:
-        players: by role, "host" before "agent"; of one configuration, on one device.
-        num_games: games an opponent and mode.
-    """
+    """Return the rows of trained players, by role, host first, and of scripted ones beside them."""
     rows = []
     for role, player in players.items():
         how = held_out_games(player.config, num_games, player.net.weights.device)

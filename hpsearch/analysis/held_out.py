@@ -48,11 +48,7 @@ def compare_seeds(
     num_games: int,
     response_steps: int | None,
 ) -> Confirmation:
-    """Measure what was trained on held-out starts, and compare the configurations.
-
-    A best response of ``response_steps`` trains to each trained player; None trains none. Raises
-    CorruptError if no checkpoint is left to be measured.
-    """
+    """Measure what was trained on held-out starts, also by best responses, and compare it."""
     objective = view.study.spec.objectives[0]
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
     trials = _judged(compared, seeds, failed, objective)

@@ -34,11 +34,7 @@ def check_matplotlib(instead: str) -> None:
 
 @contextmanager
 def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
-    """Give a figure of ``size`` inches; what was drawn on it replaces the file at ``path``.
-
-    The suffix of ``path`` is one of PICTURES. Raises OSError if the file cannot be written; the old
-    one stays.
-    """
+    """Give a figure of ``size`` inches, which then replaces a file of PICTURES; raises OSError."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -100,11 +100,7 @@ T = TypeVar("T")
 
 
 def choose_founders(views: Sequence[StudyView], members: int) -> list[BredFounder]:
-    """Return at most ``members`` founders, of each study an even share, its best first.
-
-    Raises ConflictError if a study has not finished; HpsearchError if one of them has no checkpoint
-    of a trial that finished.
-    """
+    """Return at most ``members`` founders, of each study an even share, its best first."""
     for view in views:
         if view.state.status not in (FINISHED, STOPPED) or view.state.unfinished():
             raise ConflictError(
@@ -203,10 +199,7 @@ def _is_study(folder: Path) -> bool:
 
 
 def _labels(paths: Iterable[Path]) -> dict[Path, str]:
-    """Name each checkpoint: by its run, with its step where that is not enough, or by its path.
-
-    The run of a trial is STUDY/NUMBER.
-    """
+    """Name each checkpoint by its run (of a trial STUDY/NUMBER), its step, or else its path."""
     labels, with_step = {}, {}
     for path in paths:
         run = path.parent.parent

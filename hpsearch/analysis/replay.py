@@ -62,11 +62,7 @@ class Replay:
 def compare_replay(
     view: StudyView, trial: int, trained: StudyView, num_games: int, mixed: int
 ) -> Replay:
-    """Let the replicates, the original and the panel meet on held-out starts.
-
-    ``mixed`` counts the intervals in which an operator had changed the weights. Raises
-    HpsearchError if no replicate has got through the schedule, or no checkpoint is left.
-    """
+    """Let the replicates, the original and the panel meet on held-out starts."""
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
     intervals = trained.study.spec.budget.trials // options.members

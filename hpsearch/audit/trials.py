@@ -178,10 +178,7 @@ def _not_told(sides: Sides) -> Problems:
 
 
 def _may_go_on(sides: Sides) -> bool:
-    """Return whether an ended study may have left a trial to `hpsearch resume`.
-
-    It does where too many trials failed or the GPU hours ran out while this one was being trained.
-    """
+    """Return whether an ended study may resume a trial: it failed, or its hours ran out."""
     attempts, status = sides.trial.attempts, sides.ledger.status
     if not attempts or any(attempt.ended is None for attempt in attempts):
         return False

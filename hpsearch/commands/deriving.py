@@ -46,11 +46,7 @@ MIN_MEMBERS = 2
 def trained(
     study: Study, runs: Path, console: Console, *, command_to_go_on: str, submit: bool
 ) -> StudyView | int:
-    """Train what has not been trained; return how the study is then, or the exit code.
-
-    The ``command_to_go_on`` goes on, and compares when all is trained; with ``submit`` a driver
-    without a terminal trains.
-    """
+    """Train what is not trained, here or by ``submit``; return the study then, or an exit code."""
     folder = StudyDir((runs / study.spec.name).absolute())
     before = open_view(study.spec.name, runs) if folder.spec.exists() else None
     after: StudyView | None

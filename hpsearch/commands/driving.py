@@ -115,11 +115,7 @@ def _keep_founders(study: Study, folder: StudyDir) -> None:
 
 
 class Drive:
-    """Drives a study until nothing is left to do, or the flag is set.
-
-    It waits for a database that goes away meanwhile, and reads the study file again where a user
-    resumes the study while it is driven.
-    """
+    """Drives a study to its end, or until the flag is set, whatever its database and file do."""
 
     def __init__(
         self,

@@ -186,11 +186,7 @@ def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | 
 def _guarded(
     server: "Server", application: "WSGIApplication", host: str, what: str, page: str
 ) -> Iterator[None]:
-    """Serve an application while the block runs, to those who have the address that is printed.
-
-    On a machine with other users every port is open to all. ``host`` is the address that the user
-    gave, ``page`` the path at which a reader begins.
-    """
+    """Serve, while the block runs, those who have the printed address: ports are open to all."""
     from hpsearch.dashboard.server import EVERY_ADDRESS, LOOPBACK, Guard, Names, serving
     from hpsearch.terminal import say
 

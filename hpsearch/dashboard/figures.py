@@ -71,11 +71,7 @@ def _titled(chart: Chart, title: str) -> Chart:
 
 
 def learning_curves(view: StudyView) -> Chart | None:
-    """Return the curves of the best trials with their intervals, and all others behind them.
-
-    Of a population, whose trials are short, they are those of the lines to the strongest of the
-    last match.
-    """
+    """Return the curves of the best trials, or of lines, and all others behind them."""
     descent = lineage_or_why(view)
     best = read_learning(view, view.best(), "not drawn here", descent).best
     if not best and not any(trial.reported for trial in view.state.trials.values()):

@@ -80,10 +80,7 @@ class ReadOnlyStorage(BaseStorage):
     def add(
         self, remark: str, *, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
     ) -> None:
-        """Show attributes beside those, and system attributes of trials by their numbers.
-
-        ``remark`` is shown as the study's note where it has none of its own; it is kept nowhere.
-        """
+        """Show attributes beside those, also of trials; ``remark`` where there is no note."""
         with self._lock:
             self._remark, self.changed_at = remark, time.monotonic()
             self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials

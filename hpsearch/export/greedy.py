@@ -105,10 +105,7 @@ class GreedyAgent(_Greedy):
 
 
 class _Raw(nn.Module):
-    """Takes points as they come, in any order, duplicates and dominated ones too.
-
-    Coordinates keep their order, so the host's subsets do too.
-    """
+    """Takes points as they come, in any order, duplicates and dominated ones too."""
 
     def __init__(self, greedy: GreedyHost | GreedyAgent) -> None:
         super().__init__()

@@ -101,10 +101,7 @@ def differing_actions(
 
 
 def digest_by_build(path: Path, build: str) -> str:
-    """Return the sha256 that a program would have if another build of torch had written it.
-
-    Builds of one version for the CPU and for CUDA write the same programs, but for their own names.
-    """
+    """Return a program's sha256 as another build of torch, for CPU or CUDA, had written it."""
     if build == torch.__version__:
         return sha256(path.read_bytes()).hexdigest()
     with TemporaryDirectory(prefix="hpsearch-") as folder:

@@ -82,14 +82,7 @@ def _within(folder: Path, name: object) -> Path:
 
 
 def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
-    """Return the bundle in a folder, signed by one of ``signers`` if any are given: `signer_of`.
-
-    Raises:
-        CorruptError: if it is not signed by one of them, if a file is missing or not as it was
-            written, or if anything else lies there.
-        ConfigError: if its configuration is of another version.
-        UsageError, HpsearchError: as `signer_of`.
-    """
+    """Return the bundle in a folder, signed by one of ``signers`` if given; else CorruptError."""
     bundle = BundleDir(folder)
     provenance = read_file(bundle.provenance)
     signer = None if signers is None else _signer(bundle, provenance, signers)

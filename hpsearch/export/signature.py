@@ -17,12 +17,7 @@ NAMESPACE: Final = "hpsearch"
 
 
 def sign(path: Path, key: Path) -> None:
-    """Write the signature of a file beside it, its name with .sig.
-
-    The key is a private one of OpenSSH, or the public one of a key that ssh-agent holds; a
-    passphrase is asked for on the terminal. Raises UsageError if there is no such key, or it does
-    not sign; HpsearchError if OpenSSH is not installed.
-    """
+    """Write a file's signature beside it, by an OpenSSH key; UsageError if that does not sign."""
     if not key.is_file():
         raise UsageError(f"there is no key {key}; make one with: ssh-keygen -t ed25519")
     done = _ssh_keygen(["-Y", "sign", "-f", key.absolute(), "-n", NAMESPACE, path], b"")
@@ -31,11 +26,7 @@ def sign(path: Path, key: Path) -> None:
 
 
 def signer_of(content: bytes, signature: bytes, signers: Path) -> str:
-    """Return who signed this content, as the list of allowed signers names the key.
-
-    Raises CorruptError if the signature is not of this content, or of none of the signers;
-    UsageError if there is no such list; HpsearchError if OpenSSH is not installed.
-    """
+    """Return who of the allowed signers signed this content; CorruptError if none did."""
     if not signers.is_file():
         raise UsageError(
             f"there is no file {signers}; write a line for each signer you trust: NAME KEYTYPE KEY"

@@ -46,10 +46,7 @@ class How:
 
 
 def lineage(view: StudyView, trial: Trial) -> dict[str, Any] | None:
-    """Return who a population's trial descends from, the oldest first; None for a search.
-
-    The line of a trial that ended a moment ago, and is not in the ancestry yet, is empty.
-    """
+    """Return who a population's trial descends from, the oldest first; None for a search."""
     if view.study.spec.population is None:
         return None
     ancestry = read_lineage(view)
@@ -129,11 +126,7 @@ def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Meas
 def export_bundles(
     view: StudyView, trials: Sequence[Trial], folder: Path, how: How
 ) -> list[Measures]:
-    """Write a bundle of each trial, in this order, below ``folder``; return their certificates.
-
-    Raises:
-        UsageError, CorruptError, DiskError: as `export_bundle`; then none is written.
-    """
+    """Write a bundle of each trial in this order, or none; raises as `export_bundle`."""
     _check_finished(trials)
     names = bundle_names(trials)
     with replacing(folder) as temporary:
@@ -264,10 +257,7 @@ def _readme(
     shapes: Mapping[str, Sequence[int]],
     remarks: Sequence[str],
 ) -> str:
-    """Return the README of a bundle with these players, by role, and these tensors, by name.
-
-    ``remarks`` say why what could be there is not.
-    """
+    """Return the README of a bundle; ``remarks`` say why what could be there is not."""
     config = next(iter(players.values())).config
     without_onnx = "".join(f"- {remark[0].upper()}{remark[1:]}.\n" for remark in remarks)
     parts = [

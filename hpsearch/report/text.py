@@ -78,10 +78,7 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
 
 
 def _answers(record: PopulationRecord, last: Match) -> list[dict[str, Any]]:
-    """Return how a champion fared against opponents trained for it alone.
-
-    The last champion, or where that is not known yet, the latest that is known.
-    """
+    """Return how the last champion fared against opponents of its own, or the latest known."""
     latest = next(reversed(record.answers.values()), [])
     return latest if last.champion is None else record.answers.get(last.champion, latest)
 

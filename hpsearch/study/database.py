@@ -98,10 +98,7 @@ class SnapshotRow(Base):
 
 
 class CheckpointRow(Base):
-    """A checkpoint that others may descend from: a node of the graph of descent.
-
-    Of each trial of a population the last one, and on islands those whose copies took places.
-    """
+    """A node of the graph of descent: the last checkpoint of a trial, or one that was copied."""
 
     __tablename__ = "hpsearch_checkpoints"
     __table_args__ = (sa.UniqueConstraint("study_id", "trial", "step"),)

@@ -231,10 +231,7 @@ class Driver(DriverPart):
         return len(events)
 
     def _dispatch(self) -> None:
-        """Give waiting trials to jobs that take more, submit others while a job is free.
-
-        A study that stops ends what it has begun.
-        """
+        """Give waiting trials to jobs that take more, and submit others while a job is free."""
         if self.state.status not in BUSY or not self._limits.allow_gpu_hours():
             self._pilots.close_idle()
             return
@@ -287,11 +284,7 @@ def open_driver(
     on_event: Callable[[Event], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Driver]:
-    """Give a driver that holds the study while the block runs; the study is made if it is new.
-
-    A ConflictError if the name belongs to another study, or another driver holds it; a StorageError
-    or DiskError if the database cannot be used, or a file cannot be written.
-    """
+    """Give a driver that holds the study, made if it is new; ConflictError if another holds it."""
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
         study_id = _register(study, runs, database, storage, clock())

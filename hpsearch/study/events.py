@@ -94,11 +94,7 @@ class Leases:
 
 
 def check_lease(session: Session, lease: Lease, *, expires_at: float | None = None) -> None:
-    """Make sure that a transaction is written only while no other driver holds the study.
-
-    The update locks the row until the transaction ends, so no driver can take the study in between.
-    A ConflictError if another one has taken it.
-    """
+    """Lock the lease while a transaction is written; ConflictError if another driver has it."""
     held = session.execute(
         update(LeaseRow)
         .where(

@@ -87,11 +87,7 @@ class Jobs(DriverPart):
             self._executor.interrupt(submitted)
 
     def cancel(self, names: Sequence[str] | None = None) -> None:
-        """End jobs at once, all of them if none are named; may be repeated.
-
-        Jobs that can only end together with them end too. For the trials of all of these jobs it
-        counts as an interruption.
-        """
+        """End jobs (None: all) at once, and those that end only with them; an interruption."""
         submitted = self._submitted()
         ending = {shared_part(i) for job, i in submitted if names is None or job.name in names}
         chosen = [job for job in submitted if shared_part(job[1]) in ending]

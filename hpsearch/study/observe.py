@@ -239,10 +239,7 @@ def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: f
 def _silence(
     trial: Trial, job: Job, aged: AgedHeartbeat | None, listened: float, now: float
 ) -> float | None:
-    """Return for how long nothing was heard of an attempt, None while that is no wonder.
-
-    ``listened`` are the seconds for which this driver has waited for something new.
-    """
+    """Return the seconds without a sign of life, None while they say little."""
     # One look that finds no file, or cannot read it, says little.
     limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
     if aged is not None:

@@ -145,11 +145,7 @@ class DriverStart:
 
 @contextmanager
 def driver_start_locked(folder: StudyDir) -> Iterator[None]:
-    """Keep other commands from starting a driver of the study while the block runs.
-
-    A file system without locks has none; SLURM then lets the second driver wait for the first one,
-    and the lease any other.
-    """
+    """Keep other commands from starting a driver meanwhile, where the file system has locks."""
     folder.root.mkdir(parents=True, exist_ok=True)
     with folder.driver_start_lock.open("a") as file:
         with suppress(OSError):

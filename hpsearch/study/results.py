@@ -187,7 +187,7 @@ class Results(DriverPart):
         return self._tell(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
 
     def _tell(self, trial: Trial, outcome: Stop, result: AttemptResult | None = None) -> Event:
-        """Tell Optuna how a trial ended, once, and write it into the trial's folder.
+        """Tell Optuna and the trial's folder how it ended, once.
 
         The event is returned to be recorded last: a driver that dies before leaves what the next
         one does again.

@@ -350,10 +350,7 @@ class SnapshotRows:
 
 
 class Stored(MutableMapping[K, V]):
-    """Records of which some are in memory, and the others are read when they are asked for.
-
-    What is written into it stays in memory; a key that is new here must not be in the table.
-    """
+    """Records of which some are in memory, and the others, all older, are read when asked for."""
 
     def __init__(
         self, kind: RowKind[K, V], known: dict[K, V], num_stored: int, rows: SnapshotRows

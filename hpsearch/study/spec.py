@@ -207,11 +207,7 @@ class GivenTotal:
 
 
 def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
-    """Return the study of a file, with the total that is given now or was given before.
-
-    A damaged record of what was given before counts as none. Raises ConfigError if the file is
-    wrong, or would be with this total; DiskError if what was given before cannot be read now.
-    """
+    """Return the study of a file, with a total that is given now, or before and not damaged."""
     if trials is not None:
         return load_spec(path, trials=trials)
     study = load_spec(path)

@@ -347,11 +347,7 @@ def configuration_problems(
     parameters: Mapping[str, Parameter],
     data: object,
 ) -> Iterator[str]:
-    """Yield what is wrong with configurations that stand in a list, at the path ``where``.
-
-    ``parameters`` are those of the space that could be read; ``data``, the whole file, names the
-    others too, whose own faults are reported elsewhere.
-    """
+    """Yield what is wrong with listed configurations; ``data``, the whole file, names all."""
     written = data.get("space") if isinstance(data, Mapping) else None
     named = [str(name) for name in written] if isinstance(written, Mapping) else []
     # Which parameters exist is known only where the conditions are right.

@@ -68,11 +68,7 @@ class Written(NamedTuple):
 
 
 def write_template(name: str, target: Path) -> Written:
-    """Write a study and the trainer configuration that it names; return where.
-
-    ``target`` is the study file, ending in .yaml or .yml, or a folder for one of that name. Raises
-    UsageError if there is no such template, or as `_places`.
-    """
+    """Write a study and its trainer configuration to a file or folder; raises UsageError."""
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
     files = _places(name, target)

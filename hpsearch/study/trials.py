@@ -67,10 +67,7 @@ class Trials:
     def ask(
         self, known: Container[int], retries: Sequence[int], planned: Sequence[PlannedTrial]
     ) -> Trial:
-        """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
-
-        A trial that a driver created and did not live to record is taken up first.
-        """
+        """Return a new trial: one that no event knows yet, a planned one, a retry, a suggestion."""
         self._storage.discard()  # of an ask that failed
         if self._orphans is None:
             running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))

@@ -102,11 +102,7 @@ class StudyView:
 
 
 def open_view(name_or_file: str, runs: Path) -> StudyView:
-    """Look at the study of a study file, or of a name under ``runs``.
-
-    Raises UsageError if there is no such study, with those there are; CorruptError if what its
-    folder says of it is damaged; StorageError if the database cannot be reached.
-    """
+    """Look at the study of a file, or of a name under ``runs``; UsageError if there is none."""
     path = Path(name_or_file)
     if path.suffix in (".yaml", ".yml"):
         spec = load_spec(path).spec

@@ -55,10 +55,7 @@ class Learning:
 def read_learning(
     view: StudyView, best: Trial | None, confirmation: Confirmation | str, descent: Ancestry | str
 ) -> Learning:
-    """Return the curves of the best trials, or of lines, and of what confirmed the best.
-
-    Where there is descent, a curve is that of a whole line: of each that played the last match.
-    """
+    """Return the curves of the best trials, or of whole lines, and of what confirmed the best."""
     if isinstance(descent, str):
         trials = [trial.number for trial in _top(view, best)]
         curves = [read_curve(view.folder.trial(number), number, view.metric) for number in trials]

@@ -166,11 +166,7 @@ SHOWN: Final = "E6"  # the start whose trees are unfolded
 
 
 def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
-    """Return the pairs of trees, folded but for one.
-
-    ``worst`` holds the moves that the host needs in the worst case, by start, where they are known;
-    infinity where there is no end.
-    """
+    """Return the pairs of trees, folded but for one; ``worst`` are the host's moves by start."""
     reading = html.paragraph(
         "A node is a position with the host's choice of coordinates, an edge an answer of the "
         "agent, a dot a game that is over. A position is written by its points, a point by its "

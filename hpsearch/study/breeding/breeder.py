@@ -70,11 +70,7 @@ class Breeder(DriverPart):
         return bool(population.match or population.open or to_come or self.state.unfinished())
 
     def submit(self, free_jobs: int) -> None:
-        """Have the match played, if one waits: by a pilot that is idle, or else by a free job.
-
-        After `MAX_FAILURES` jobs that ended without having played it, the study fails; a match
-        that judges no member is given up instead.
-        """
+        """Have a match played by an idle pilot or a free job, at most MAX_FAILURES times."""
         match = self._population.match
         if match is None or not match.waits:
             return

@@ -20,11 +20,7 @@ from hpsearch.trainers.config.players import ROLES, net_arch_faults
 
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
-    """Return the parameters that members of one shape may differ in, in the space's order.
-
-    Children inherit the others with their parents' weights, which would not fit elsewhere, and with
-    them those that decide whether the others exist.
-    """
+    """Return the parameters that members of one shape may differ in, in the space's order."""
     values = list(leaves(read_config(base, source="base")))
     parameters, inherited = space.parameters, set[str]()
     for name in reversed(space.order):

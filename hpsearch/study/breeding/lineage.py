@@ -115,11 +115,7 @@ class TrialAncestry:
 
 
 def dead_ends(state: StudyState) -> Iterator[int]:
-    """Yield the finished trials of a population from which no trial comes, or will.
-
-    Parents are kept, for their children may begin again; so are champions, and members that may
-    still become a parent or play.
-    """
+    """Yield the finished trials from which none comes or will: no parent, champion or member."""
     population = state.population
     if not population.has_begun:
         return
