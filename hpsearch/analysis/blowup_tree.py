@@ -156,7 +156,6 @@ def summary(tree: Tree) -> str:
 
 
 def worst_case(tree: Tree) -> str:
-    """Return how many moves the host needs in the worst case."""
     if tree.is_endless:
         return "no end"
     moves = "1 move" if tree.depth == 1 else f"{tree.depth} moves"
@@ -247,7 +246,6 @@ class Box:
 
 
 def boxes_of(tree: Tree) -> list[Box]:
-    """Return where the nodes are drawn; no two overlap."""
     children = tree.children()
     sizes = [_size(node) for node in tree.nodes]
     room = [width + GAP for width, _ in sizes]
@@ -279,7 +277,6 @@ def label(node: TreeNode) -> list[str]:
 
 
 def extent(boxes: Sequence[Box]) -> tuple[float, float]:
-    """Return the width and the height of the whole tree."""
     return (
         max(box.x + box.width / 2 for box in boxes) + GAP,
         max(box.y + box.height / 2 for box in boxes) + GAP,

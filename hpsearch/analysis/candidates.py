@@ -40,7 +40,6 @@ def all_candidates(view: StudyView) -> list[Candidate]:
 
 
 def best_candidates(view: StudyView, count: int) -> list[Candidate]:
-    """Return the ``count`` best configurations, or those there are; raises as `all_candidates`."""
     return all_candidates(view)[:count]
 
 

@@ -170,7 +170,6 @@ RECORDS_IN: Final = {"trials": ConfirmedTrial, "seeds": SeedTraining}  # by the 
 
 
 def _known(kind: type, data: Any) -> Any:
-    """Return a record's data, and that of records in it, without keys that are no fields."""
     if not isinstance(data, dict):
         return data
     names = field_hints(kind)

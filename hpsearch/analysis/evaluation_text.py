@@ -38,7 +38,6 @@ def print_report(console: Console, report: PlayerReport) -> None:
 
 
 def _pieces(report: PlayerReport, role: RoleReport) -> Iterator[str | Table]:
-    """Yield the lines and tables on one role."""
     yield (
         f"\nrho as {role.role}: {report.num_games:,} games an opponent, ± half a 95 % interval "
         f"(in brackets what was not over after {report.max_steps} moves)"
@@ -112,7 +111,6 @@ def match_rows(
 
 
 def yardstick_rows(name: str, yardstick: Yardstick) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns and rows of a player's worst cases, its own row first."""
     ade, reference = yardstick.ade, REFERENCES[yardstick.role]
     rows = [(name, *(_moves_text(start.player) for start in ade))]
     rows.append(("best play", *(str(start.exact) for start in ade)))

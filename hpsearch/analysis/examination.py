@@ -229,7 +229,6 @@ def _yardstick(role: str, policy: Policy, player: ExaminedPlayer) -> Yardstick |
 
 
 def _published(player: ExaminedPlayer) -> dict[str, float]:
-    """Return the published rho of a trained host in the player's games, where there is one."""
     game = player.game
     if (game.dimension, game.max_value, player.max_steps) != (3, 20, 100):
         return {}
@@ -249,8 +248,6 @@ CERTIFIED_BESIDE: Final = {
 
 @dataclass(frozen=True)
 class ComparedPlayer:
-    """One player's measures against the opponents of its role."""
-
     player: str
     role: str
     metrics: dict[str, dict[str, float]]  # by metric name: value, low, high, capped, games

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FounderRecord:
-    """The checkpoint of another study with which a line began."""
-
     study: str | None  # None where the checkpoint is of no trial
     trial: int | None
     checkpoint: str
@@ -60,8 +58,6 @@ class Relative:
 
 @dataclass(frozen=True)
 class Ancestry:
-    """The ancestry of all finished trials, and the champion."""
-
     relatives: Mapping[int, Relative]  # by trial: as they ended
     by_content: Mapping[str, Relative]
     """by the sha256 of what they left, also where copies of them took places on islands"""

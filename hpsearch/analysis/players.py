@@ -62,7 +62,6 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
 
 
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
-    """Return what each role is ranked by: the objective, its panel, or what else was measured."""
     measured = {name for trial in finished for name in trial.metrics}
     preferred = [view.metric]
     preferred += [panel_name(MODES[0], role) for role in PANELS]

@@ -62,7 +62,6 @@ class Replay:
 def compare_replay(
     view: StudyView, trial: int, trained: StudyView, num_games: int, mixed: int
 ) -> Replay:
-    """Let the replicates, the original and the panel meet on held-out starts."""
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
     intervals = trained.study.spec.budget.trials // options.members
@@ -144,7 +143,6 @@ def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
 
 
 def _whole(trained: StudyView, last_step: int) -> dict[int, int]:
-    """Return the member of each trial that ends the schedule."""
     whole = {}
     for number in trained.state.population.finished.values():
         planned = trained.state.trials[number].origin

@@ -46,7 +46,6 @@ class Estimate:
 
     @property
     def half(self) -> float:
-        """Return half of the interval's width."""
         return (self.high - self.low) / 2
 
     @property

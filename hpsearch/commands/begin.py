@@ -168,7 +168,6 @@ def _load(path: Path, runs: Path) -> "Study":
 
 
 def _missing_secrets(path: Path) -> Iterator[str]:
-    """Yield what the study file takes from elsewhere and is not there, or open to others."""
     from hpsearch import yaml_file
     from hpsearch.study.spec import read_sections
     from hpsearch.study.spec_checks import section_problems

@@ -92,7 +92,6 @@ def confirm(
 
 
 def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_json: bool) -> None:
-    """Give a confirmation its advice; write it into the study's folder, and print it."""
     from hpsearch.analysis import confirmation
     from hpsearch.terminal import Terminal
 

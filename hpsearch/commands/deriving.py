@@ -82,7 +82,6 @@ def refuse_driven(view: StudyView, runs: Path) -> None:
 
 
 def _say_what_is_missing(view: StudyView) -> None:
-    """Say why trainings are missing; refuse to go on where nothing can be compared."""
     status, name = view.state.status, view.name
     has_finished = bool(view.state.told(COMPLETE))
     if status == FAILED and not has_finished:

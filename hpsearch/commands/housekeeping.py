@@ -28,7 +28,6 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}
     examples=["", "studies/quickstart.yaml"],
 )
 def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
-    """Print what all checks found; return 1 if something keeps a study from running."""
     from hpsearch.commands.executors import build_executor
     from hpsearch.doctor.finding import has_error
     from hpsearch.doctor.machine import read_mounts

@@ -53,7 +53,6 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     examples=["quickstart"],
 )
 def drive(study: str, runs: Path) -> int:
-    """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.commands.driving import failure_of, find_study, open_outage
     from hpsearch.commands.foreground import drive_patiently, say_the_end

@@ -51,7 +51,6 @@ def train(
     resume: str | None,
     threads: int | None,
 ) -> int:
-    """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
     from hpsearch.terminal import Terminal

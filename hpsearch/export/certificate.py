@@ -24,8 +24,6 @@ WORST: Final = frozenset(worst_name(mode, role) for mode in MODES for role in PA
 
 @dataclass(frozen=True)
 class CertificateSeeds:
-    """What was drawn by what."""
-
     training: NonNegative  # of the configuration
     starts: NonNegative
     moves: NonNegative  # keys of the starts, and of moves that are drawn
@@ -34,8 +32,6 @@ class CertificateSeeds:
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the rows of a certificate came about."""
-
     split: str  # name of the set of starts, which neither training nor the search uses
     games: Positive  # games an opponent and mode
     max_steps: Positive  # moves after which a game counts as unfinished
@@ -47,8 +43,6 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What evaluation.json holds."""
-
     study: str
     trial: NonNegative
     objective: str  # the metric that the study looks at first
@@ -102,7 +96,6 @@ def _without_worst(row: ComparedPlayer) -> ComparedPlayer:
 
 
 def _numbers(conditions: Conditions, rows: Rows) -> dict[str, Any]:
-    """Return all that is certified, by the name that a message gives it."""
     plain = asdict(conditions)
     seeds = {f"seeds.{name}": value for name, value in plain.pop("seeds").items()}
     numbers = {

@@ -76,7 +76,6 @@ class BundleDir(Folder):
         return {path.name for path in (self.lineage, *map(self.onnx, roles))}
 
     def digests(self) -> dict[str, str]:
-        """Return the sha256 of every file but the one that holds them, by name."""
         files = sorted(path for path in self.root.iterdir() if path != self.provenance)
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -100,8 +99,6 @@ _BUILD: Final = re.compile(rb'"torch_version": "([\w.+-]{1,40})"')
 
 @dataclass(frozen=True)
 class Contents:
-    """The files of a bundle as its provenance lists them."""
-
     digests: Mapping[str, str]  # sha256, by name
     data: Mapping[str, bytes]  # what is looked into, by name
     builds: Mapping[str, str]  # of torch, by the name of the program that says it was written by it

@@ -76,12 +76,10 @@ class GreedyHost(_Greedy):
         return self.ranking(points).argmax(dim=-1)
 
     def ranking(self, points: Tensor) -> Tensor:
-        """Return the value of every action, float32 (B, A)."""
         values = self._values(rules.observe(points))
         return legal_values(values, torch.ones_like(values, dtype=torch.bool))
 
     def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes."""
         return (self._points(),)
 
 
@@ -99,7 +97,6 @@ class GreedyAgent(_Greedy):
         return legal_values(self._values(features_of(rules.observe(points), subset)), subset)
 
     def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes."""
         points = self._points()
         return points, torch.ones(len(points), self._inputs.dimension, dtype=torch.bool)
 
@@ -112,7 +109,6 @@ class _Raw(nn.Module):
         self.greedy = greedy
 
     def ranking(self, points: Tensor, *subset: Tensor) -> Tensor:
-        """Return the value of every action, as the policy inside does."""
         values: Tensor = self.greedy.ranking(_canonical(points), *subset)
         return values
 
@@ -163,8 +159,6 @@ BATCHES: Final = (1, 7)  # numbers of games that a policy is asked about at once
 
 @dataclass(frozen=True)
 class SamplePositions:
-    """What players can be asked."""
-
     points: Tensor  # int32 (B, N, D), or int64 where they are raw
     subset: Tensor  # bool (B, D), a host's choice for the agent to answer
 

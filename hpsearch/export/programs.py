@@ -148,7 +148,6 @@ def write_onnx(
 
 
 def can_write() -> bool:
-    """Return whether the packages that write ONNX policies, and play them, are installed."""
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401

@@ -44,8 +44,6 @@ _MOST_HEADER: Final = 2**20  # bytes of what names the tensors in a file of weig
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose files are those that were written."""
-
     folder: BundleDir
     contents: Contents
     certificate: Certificate
@@ -171,7 +169,6 @@ def _check_size(bundle: BundleDir, config: TrainerConfig, conditions: Conditions
 
 
 def _other_params(bundle: Bundle) -> list[str]:
-    """Return the parameters that the certificate names and the configuration has otherwise."""
     lines = []
     for path, certified in bundle.certificate.params.items():
         try:

@@ -30,8 +30,6 @@ MODES = {"rho": "", "rho_sampled": ", sampled"}
 
 @dataclass(frozen=True)
 class CertifiedRow:
-    """A row of a certificate: one player's measures against the opponents of its role."""
-
     player: str
     role: Literal["host", "agent"]
     metrics: dict[str, Rho]  # by metric name
@@ -58,7 +56,6 @@ def _certified_rows(folder: StudyDir, trial: int) -> Sequence[Mapping[str, Any]]
 def print_verdict(
     console: Console, rows: Sequence[Mapping[str, Any]], trial: int, config: Mapping[str, Any]
 ) -> None:
-    """Print what the certificate of a trial with a configuration comes to, in sentences."""
     for sentence in certified_verdict(f"trial {trial}", rows, config):
         print_line(console, sentence)
 

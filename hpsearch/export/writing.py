@@ -37,8 +37,6 @@ from hpsearch.trainers.rollouts import game_config
 
 @dataclass(frozen=True)
 class How:
-    """How bundles are made."""
-
     num_games: int  # games an opponent and mode
     command: str  # the command line
     at: datetime
@@ -100,7 +98,6 @@ def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[s
 def _against(
     opponents: Iterable[str], moves: npt.NDArray[np.int64], finished: npt.NDArray[np.bool_]
 ) -> dict[str, dict[str, float]]:
-    """Return rho against each opponent, of games (opponents, games)."""
     lengths = map(Lengths, moves, finished)
     return {
         name: asdict(rho(length, BOOTSTRAP_SEED))

@@ -52,8 +52,6 @@ class Progress:
 
 
 class Meter:
-    """Judges speed and time left from the looks since this run began."""
-
     def __init__(self, view: StudyView) -> None:
         self._began = time.monotonic()
         self._seconds_before = seconds_at_work(view, time.time())
@@ -155,7 +153,6 @@ class LivePanel:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds for which it has been shown."""
         return time.monotonic() - self._began
 
     def show(

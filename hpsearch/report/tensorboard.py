@@ -45,7 +45,6 @@ def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
 
 
 def final_tag(metric: str) -> str:
-    """Return the tag of what a trial came to, of which there is one value."""
     return f"final/{metric}"
 
 

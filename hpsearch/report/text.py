@@ -103,7 +103,6 @@ def _standings(match: Match) -> list[dict[str, Any]]:
 
 
 def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
-    """Return trial, state, value, metrics, params, the complete config, and the failure if any."""
     return {
         "trial": trial.number,
         "state": trial_state(trial),
@@ -232,7 +231,6 @@ def cost_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def left_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return the time left, nothing while no job runs."""
     left = time_left_text(summary["seconds_left_range"])
     return [f"time left: {left}"] if summary["jobs"]["running"] else []
 
@@ -279,7 +277,6 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
 
 
 def last_words(view: StudyView) -> list[str]:
-    """Return the last lines that a driver without a terminal printed, now that none is there."""
     if not view.folder.output.exists():
         return []
     said = last_lines(view.folder.output, 3)

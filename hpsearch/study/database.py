@@ -35,8 +35,6 @@ class Base(DeclarativeBase):
 
 
 class StudyRow(Base):
-    """One study: what defines it and whether it runs."""
-
     __tablename__ = "hpsearch_studies"
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
@@ -68,8 +66,6 @@ class EventRow(Base):
 
 
 class LeaseRow(Base):
-    """Who may write a study now."""
-
     __tablename__ = "hpsearch_leases"
 
     study_id: Mapped[int] = mapped_column(
@@ -117,8 +113,6 @@ class CheckpointRow(Base):
 
 
 class ParentRow(Base):
-    """An edge of the graph of descent."""
-
     __tablename__ = "hpsearch_parents"
 
     checkpoint_id: Mapped[int] = mapped_column(
@@ -136,8 +130,6 @@ _SCHEMA_LOCK = 0x68707365  # any number that no other program locks in the same 
 
 
 class Database:
-    """Connections to one database, and its transactions."""
-
     def __init__(self, url: str, engine: sa.Engine) -> None:
         self.url = url
         self.engine = engine
@@ -203,7 +195,6 @@ class Database:
 
 
 def migrations_config() -> "Config":
-    """Return what alembic must know of the versions of our tables."""
     from alembic.config import Config
 
     config = Config()

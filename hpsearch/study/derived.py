@@ -182,7 +182,6 @@ def _without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def population_of(study: Study) -> PopulationOptions | None:
-    """Return the population block of a replay, None for any other study."""
     options = study.spec.population
     return options if options is not None and isinstance(options.explore, Schedule) else None
 

@@ -96,7 +96,6 @@ class Driver(DriverPart):
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to decide, or to wait for."""
         return self.state.status in BUSY or bool(self.state.live_jobs())
 
     def start(self, *, resume: bool = True) -> None:
@@ -110,7 +109,6 @@ class Driver(DriverPart):
             self._recorder.record("started")
 
     def tick(self) -> None:
-        """Do one round."""
         self._recorder.renew_lease()
         self._heed()
         self._look()
@@ -122,7 +120,6 @@ class Driver(DriverPart):
         self._conclude()
 
     def interrupt(self) -> None:
-        """Ask all running jobs to save their trials and leave; may be repeated."""
         self._jobs.interrupt()
 
     def collect(self) -> None:
@@ -132,7 +129,6 @@ class Driver(DriverPart):
         self._look()
 
     def write_snapshot(self, *, if_due: bool = False) -> None:
-        """Write what is known for readers; as `SnapshotWriter.write`."""
         self._recorder.write_snapshot(if_due=if_due)
 
     # Listen, look and record.

@@ -102,14 +102,12 @@ _UNAVAILABLE = (
 
 
 def is_away(fault: Exception) -> bool:
-    """Return whether an error of the database means that its server is away or the line cut."""
     if not isinstance(fault, DBAPIError):
         return False
     return fault.connection_invalidated or _AWAY.search(_text(fault)) is not None
 
 
 def _passes(fault: Exception) -> bool:
-    """Return whether an error may be gone at the next attempt."""
     is_busy = isinstance(fault, DBAPIError) and _BUSY.search(_text(fault)) is not None
     return is_busy or is_away(fault)
 
@@ -241,8 +239,6 @@ def show_lost_connections(engine: Engine) -> None:
 
 
 class _LostConnectionError(Exception):
-    """Carries SQLAlchemy's error past handlers of SQLAlchemy's errors."""
-
     def __init__(self, fault: Exception) -> None:
         super().__init__(fault)
         self.fault = fault

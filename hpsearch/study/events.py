@@ -27,8 +27,6 @@ from hpsearch.study.database import CheckpointRow, Database, EventRow, LeaseRow,
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write a study, until it expires."""
-
     study_id: int
     holder: str
     token: int  # higher than that of every holder before
@@ -120,8 +118,6 @@ def _num_changed(result: Any) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """A checkpoint and where it comes from."""
-
     trial: int
     step: int
     sha256: str  # of its content
@@ -147,7 +143,6 @@ def add_node(session: Session, study_id: int, node: Node) -> None:
 
 
 def read_nodes(database: Database, study_id: int) -> list[Node]:
-    """Return the checkpoints of a study, by trial and step."""
     own = CheckpointRow.study_id == study_id
     checkpoints = select(CheckpointRow).where(own)
     checkpoints = checkpoints.order_by(CheckpointRow.trial, CheckpointRow.step)
@@ -170,8 +165,6 @@ def _node(row: CheckpointRow, parents: list[str]) -> Node:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened; the ids of a study's events grow in their order."""
-
     id: int  # 0 before it is written
     kind: str
     at: float  # seconds since the epoch

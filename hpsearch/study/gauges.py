@@ -39,8 +39,6 @@ one; its help; its value, None where there is none, or its values by that label"
 
 @dataclass(frozen=True)
 class DriverFigures:
-    """What a driver knows of itself."""
-
     round_seconds: float  # that its last round took
     num_calls: int  # of the scheduler, since it began
     is_refused: bool  # whether the scheduler took no jobs the last time
@@ -48,7 +46,6 @@ class DriverFigures:
 
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
-    """Return all metrics of a study at a moment, in seconds since the epoch."""
     study, metrics = view.name, list[Metric | Histogram]()
     rows = (*_of_study(view, now), *_of_driver(view, driver, now), *_counts(view))
     for name, label, text, value in (*rows, *_best(view), *_losses(view)):

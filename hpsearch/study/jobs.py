@@ -28,8 +28,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 
 
 class Jobs(DriverPart):
-    """What the driver does with an executor."""
-
     def __init__(self, context: DriverContext) -> None:
         super().__init__(context)
         self._pause = FIRST_PAUSE
@@ -80,7 +78,6 @@ class Jobs(DriverPart):
         self._start([job])
 
     def interrupt(self) -> None:
-        """Ask all jobs to save their trials and leave; may be repeated."""
         submitted = self._submitted()
         self._note_interruption(submitted)
         with suppress(SchedulerSilentError):  # the next round asks again
@@ -97,7 +94,6 @@ class Jobs(DriverPart):
                 self._executor.cancel(chosen)
 
     def cancel_silent(self) -> None:
-        """End the jobs that were given up because nothing was heard of their trials."""
         names = [job.name for job in self.state.live_jobs() if job.is_silent]
         if names:
             self.cancel(names)
@@ -223,7 +219,6 @@ class Pilots(DriverPart):
 
     @property
     def places(self) -> int:
-        """How many more trials all jobs can take now."""
         return sum(self._places(job) for job in self._open())
 
     def give(self, groups: Sequence[list[Trial]]) -> list[list[Trial]]:
@@ -297,7 +292,6 @@ class Pilots(DriverPart):
         return match is not None and match.job == job.name
 
     def _open(self) -> list[Job]:
-        """Return the pilots that run and may be given more."""
         return [
             job
             for job in self.state.live_jobs()

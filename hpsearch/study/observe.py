@@ -25,8 +25,6 @@ ROUND_SECONDS = 60.0
 
 @dataclass(frozen=True, order=True)
 class CurveReport:
-    """A value of the objective on a trial's learning curve."""
-
     step: int
     trial: int
     value: float
@@ -34,8 +32,6 @@ class CurveReport:
 
 @dataclass(frozen=True)
 class Observation:
-    """One look at all live jobs and the attempts in them."""
-
     jobs: Mapping[str, JobStatus]
     """what the executor says, by name; without the jobs of which it knows nothing"""
     gone: frozenset[str]  # names of the live jobs that do not run any more, and never will again
@@ -81,8 +77,6 @@ Stamp = tuple[int, int, int]  # of a file: what it is, its size, and when it was
 
 
 class Observer:
-    """Looks at the jobs of a study and at what attempts wrote, once a round."""
-
     def __init__(
         self,
         folder: StudyDir,
@@ -140,7 +134,6 @@ class Observer:
         )
 
     def _new_reports(self, trial: Trial) -> list[CurveReport]:
-        """Return the values of a trial that have not been told and should be."""
         try:
             status = self._folder.trial(trial.number).metrics.stat()
         except OSError:

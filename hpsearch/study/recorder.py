@@ -117,8 +117,6 @@ class EventRecorder:
 
 @dataclass(frozen=True)
 class DriverContext:
-    """What all parts of a driver share."""
-
     study: Study
     folder: StudyDir
     trials: Trials
@@ -177,8 +175,6 @@ GLANCE_SECONDS = 1.0  # between two looks whether to stop
 
 
 class Outage:
-    """Repeats work that the database interrupted, until it comes back."""
-
     def __init__(
         self,
         tell: Callable[[str], None],

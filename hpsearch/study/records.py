@@ -51,8 +51,6 @@ class Ended:
 
 @dataclass
 class Match:
-    """A match of the whole population."""
-
     number: int
     members: dict[int, int]  # trial whose checkpoint plays, by member
     ended: tuple[int, ...]  # members whose interval has ended, which survive it or are replaced
@@ -107,7 +105,6 @@ class PopulationRecord:
 
     @property
     def match(self) -> Match | None:
-        """Return the match that is being played, or waits; None if there is none."""
         last = self.matches.get(len(self.matches))
         return last if last is not None and not last.is_over else None
 
@@ -119,7 +116,6 @@ class PopulationRecord:
     # How events change it.
 
     def asked(self, trial: int, origin: PlannedTrial) -> None:
-        """Take in that a planned trial has been asked for."""
         self.planned = [planned for planned in self.planned if planned.key != origin.key]
         self.newest[origin.member] = trial
         if origin.trains:
@@ -203,8 +199,6 @@ FAIL: Final = "failed"
 
 @dataclass
 class Trial:
-    """One trial, as far as the events tell."""
-
     number: int
     params: dict[str, Any]  # as Optuna stores them
     asked_at: float = 0.0  # seconds since the epoch, as all times here
@@ -293,8 +287,6 @@ Group = tuple[tuple[int, int, str], ...]
 
 @dataclass
 class Job:
-    """One job, as far as the events tell."""
-
     name: str
     groups: list["Group"]
     """what it was given to train, in this order, empty where it was given a match; more than one
@@ -353,8 +345,6 @@ class Lost:
 
 @dataclass
 class Tally:
-    """Sums over trials, kept up by the fold over the events."""
-
     lengths: Counter[Length] = field(default_factory=Counter)  # of the trials that have been told
     failed: Counter[str] = field(default_factory=Counter)
     newest_failed: list[int] = field(default_factory=list)
@@ -394,7 +384,6 @@ class Tally:
 
 
 def length(trial: Trial) -> Length:
-    """Return the steps of a trial, or what they depend on."""
     if trial.origin is not None:
         return trial.origin.steps - trial.first_step
     return trial.params.get("steps"), trial.params.get(ALGORITHM)

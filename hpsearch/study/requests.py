@@ -49,7 +49,6 @@ def leave(folder: StudyDir, request: Request) -> None:
 
 
 def waiting(folder: StudyDir) -> list[Request]:
-    """Return the requests that the driver has not taken, the oldest first."""
     requests = []
     for path in folder.requests.glob("*.json"):
         with suppress(CorruptError, DiskError):
@@ -128,8 +127,6 @@ every five seconds, one that cannot at each attempt to, every five minutes at le
 
 @dataclass(frozen=True)
 class DriverStart:
-    """A driver that was started without a terminal."""
-
     who: str  # process 1234, or job 17 of SLURM, which may wait in the queue for hours
     at: float  # seconds since the epoch
     printed: int = 0  # not used any more
@@ -240,5 +237,4 @@ class DriverNotes:
 
 
 def read_note(folder: StudyDir) -> DriverNote | None:
-    """Return what the last driver noted, None if nothing can be read."""
     return RecordFile(DriverNote, folder.driver).try_read()

@@ -34,8 +34,6 @@ RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST, CANCELLED})
 
 
 class Verdict(Enum):
-    """What the driver does next with the trial."""
-
     TELL = "tell its values"
     REQUEUE = "let it go on from its newest checkpoint"
     FAIL = "tell that it failed"
@@ -71,8 +69,6 @@ AT_ONCE = 100  # events of one transaction; an attempt adds up to two, so it may
 
 
 class Results(DriverPart):
-    """What the driver does with the results of its trials."""
-
     def report(self, seen: Observation) -> None:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
         reports = [report for report in seen.reports if not self.state.trials[report.trial].is_over]
@@ -148,7 +144,6 @@ class Results(DriverPart):
         )
 
     def _steps_per_second(self, trial: Trial, heartbeat: Heartbeat | None) -> float:
-        """Return how fast the attempt trained, 0 if that is not known."""
         if heartbeat is not None:
             return heartbeat.steps_per_second
         # A member that has ended is in no sign of life any more, but its job made as many steps.
@@ -213,7 +208,6 @@ class Results(DriverPart):
         return self._recorder.event("told", trial=trial.number, data=told)
 
     def _descent(self, trial: Trial, origin: PlannedTrial, outcome: Stop) -> dict[str, Any]:
-        """Return what became of a trial of a population, and which checkpoints it left."""
         files = self._folder.trial(trial.number)
         try:
             birth, exchanges = files.birth.read(), files.read_exchanges()

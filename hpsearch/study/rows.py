@@ -75,7 +75,6 @@ def _rows(connection: Connection, table: Table, ids: Sequence[int], *columns: st
 def _read_params(
     connection: Connection, ids: Sequence[int]
 ) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, BaseDistribution]]]:
-    """Return values and distributions of parameters by trial and name."""
     known: dict[str, BaseDistribution] = {}
     params: dict[int, dict[str, Any]] = defaultdict(dict)
     distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
@@ -105,7 +104,6 @@ def _local(stored: datetime | None) -> datetime | None:
 
 
 def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
-    """Write a running trial, its parameters and its attributes in one transaction."""
     with _create_scoped_session(storage.scoped_session) as session:
         # As Optuna does: no other thread may count the trials meanwhile.
         models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)

@@ -50,8 +50,6 @@ Point = Callable[[int], dict[str, Any]]
 
 
 class SequenceSampler(BaseSampler):
-    """Suggests the point with the trial's number."""
-
     def __init__(self, space: SearchSpace, point: Point) -> None:
         self._distributions = space.distributions()
         self._point = point
@@ -246,7 +244,6 @@ def _gp(options: GPOptions, seed: int) -> BaseSampler:
 
 
 def build_pruner(options: Pruner) -> BasePruner:
-    """Return a pruner whose decisions depend on its options and the study's trials alone."""
     match options:
         case NoPruning():
             return optuna.pruners.NopPruner()

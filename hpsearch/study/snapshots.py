@@ -72,7 +72,6 @@ def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, An
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold for a set or record."""
     return sorted(value) if isinstance(value, set) else vars(value)
 
 
@@ -140,7 +139,6 @@ _TALLY: Converters = {
 
 
 def is_settled(record: Trial | Job | Match) -> bool:
-    """Return whether no event changes a record any more."""
     match record:
         case Trial():
             return record.told is not None and record.token is None
@@ -228,8 +226,6 @@ SHARE: Final = 0.02  # of the driver's time that they may take
 
 
 class SnapshotWriter:
-    """Writes the snapshots of a study that a driver holds."""
-
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
@@ -355,7 +351,6 @@ class Stored(MutableMapping[K, V]):
     def __init__(
         self, kind: RowKind[K, V], known: dict[K, V], num_stored: int, rows: SnapshotRows
     ) -> None:
-        """Take what is in memory, how many others there are, and where they are."""
         self.kind = kind
         self.known = known
         self.num_stored = num_stored

@@ -77,7 +77,6 @@ class SearchSpace:
         return True
 
     def num_configurations(self) -> int | None:
-        """Return how many configurations there are, None if a range is continuous."""
         count = sum(self._num_under(case) for case in self._cases)
         return None if count == inf else int(count)
 

@@ -130,7 +130,6 @@ def read_founders(
 
 
 def disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> Iterator[str]:
-    """Yield why a founder cannot be of one population with the first."""
     own, others = to_plain(config), to_plain(first)
     for key in GAME:
         if own[key] != others[key]:

@@ -29,8 +29,6 @@ BUSY = (RUNNING, STOPPING)  # statuses in which a driver has something to decide
 
 @dataclass
 class StudyState:
-    """Everything that the driver decides from."""
-
     trials: MutableMapping[int, Trial] = field(default_factory=dict)
     """by number; of a state from a `snapshot` those that have ended are read when asked for"""
     jobs: MutableMapping[str, Job] = field(default_factory=dict)
@@ -73,7 +71,6 @@ class StudyState:
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether some trial, retry or match has begun and not ended."""
         population = self.population
         is_to_be_judged = population.match or population.open or population.untrained
         return bool(self.untold or self.retries or is_to_be_judged)
@@ -106,7 +103,6 @@ class StudyState:
         return [trial for trial in self.told(FAIL) if trial.number not in again]
 
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
-        """Yield the trials that have a running attempt, each with its job."""
         for job in self.live.values():
             for number in sorted(job.running):
                 yield self.trials[number], job

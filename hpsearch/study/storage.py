@@ -91,12 +91,10 @@ class MirroredStorage(BaseStorage):
             event.listen(sessions, "before_flush", lambda session, *_: fence(session))
 
     def close(self) -> None:
-        """Close all connections."""
         self._backend.remove_session()
         self._backend.engine.dispose()
 
     def remove_session(self) -> None:
-        """Close the connection of this thread."""
         self._backend.remove_session()
 
     # Studies: few, and read from the database each time, except for what samplers ask often.
@@ -140,7 +138,6 @@ class MirroredStorage(BaseStorage):
         self._draft = None
 
     def keep(self, study_id: int) -> None:
-        """Write the draft, if there is one."""
         if self._draft is not None:
             draft, self._draft = self._draft, None
             self._create(study_id, lambda: insert_trial(self._backend, study_id, draft))
@@ -375,7 +372,6 @@ def _connect(url: str) -> RDBStorage:
 
 
 def _as_read(value: Any) -> Any:
-    """Return an attribute as the database gives it back."""
     return json.loads(json.dumps(value))
 
 

@@ -141,7 +141,6 @@ class Trials:
         return bool(self._optuna.pruner.prune(self._optuna, self._storage.get_trial(trial_id)))
 
     def report_all(self, reports: Sequence[CurveReport]) -> None:
-        """Tell values of learning curves of which none can prune its trial."""
         ids = {report.trial: self._id(report.trial) for report in reports}
         news = [
             (ids[report.trial], report.step, report.value)
@@ -219,7 +218,6 @@ class Trials:
 
     @property
     def never_prunes(self) -> bool:
-        """Whether no value of a curve can end its trial."""
         return len(self.metric_names) > 1 or isinstance(self._optuna.pruner, NopPruner)
 
     def is_rung(self, trial: Trial, step: int) -> bool:

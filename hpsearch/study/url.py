@@ -37,7 +37,6 @@ def password(url: str) -> str | None:
 
 
 def hide_password(url: str) -> str:
-    """Return the URL with *** for its password."""
     url = _USER_AND_PASSWORD.sub(rf"\g<before>{_HIDDEN}\g<after>", url)
     return _PASSWORD_OPTION.sub(rf"\g<before>{_HIDDEN}", url)
 

@@ -44,7 +44,6 @@ class StudyView:
 
     @property
     def metric(self) -> str:
-        """Return the name of what the first objective is measured by."""
         return self.study.spec.objectives[0].metric
 
     @property
@@ -175,7 +174,6 @@ def _is_held(lease: Lease | None) -> bool:
 
 
 def find_awaited(folder: StudyDir) -> DriverStart | None:
-    """Return the driver that was started and may still begin to drive, or begin again."""
     start = awaited_driver(folder, time.time())
     if start is None or start.slurm_job is None:
         return start
@@ -190,7 +188,6 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
 
 
 def best_trial(view: StudyView) -> Trial:
-    """Return the best finished trial; a HpsearchError if none has finished."""
     best = view.best()
     name, failed = view.name, view.state.told(FAIL)
     if best is None and failed and not view.state.unfinished():
@@ -264,14 +261,12 @@ def trial_line(study: Study, trial: Trial) -> str:
 
 
 def trial_state(trial: Trial) -> str:
-    """Return finished, running, waiting, pruned or failed."""
     if trial.told is not None:
         return trial.told
     return "waiting" if trial.waits else "running"
 
 
 def setting_text(setting: Any) -> str:
-    """Return a parameter's value, floats with four significant digits."""
     return f"{setting:.4g}" if isinstance(setting, float) else str(setting)
 
 
@@ -285,7 +280,6 @@ def _cells(study: Study, trial: Trial) -> list[str]:
 
 
 def list_lines(view: StudyView) -> Iterator[str]:
-    """Yield the header, and a line for each trial by its number."""
     names = short_names(view.study.space.parameters).values()
     header = ["trial", "state", view.metric, *names]
     # One list of all cells: Python looks for circles in 100,000 lists, which takes a while.

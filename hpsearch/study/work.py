@@ -26,8 +26,6 @@ SHARE_TO_JUDGE_BY = 0.01
 
 @dataclass(frozen=True)
 class Cost:
-    """What a study has cost and will cost, as far as one can tell."""
-
     gpu_hours_spent: float
     gpu_hours_left: float | None
     """that the work to come will take at the price so far; None while there is too little of it"""
@@ -78,7 +76,6 @@ def pace(view: StudyView, heartbeats: Mapping[int, Heartbeat]) -> tuple[int, flo
 
 
 def steps_per_second(view: StudyView) -> float:
-    """Return the training steps of all running members together."""
     return sum(heartbeat.steps_per_second for heartbeat in _heartbeats(view).values())
 
 
@@ -92,7 +89,6 @@ def steps_in_all(view: StudyView) -> int:
 
 
 def steps_made(view: StudyView) -> int:
-    """Return the training steps made; a trial that has ended counts in full."""
     waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
     trials = view.state.trials
     running = sum(
@@ -211,7 +207,6 @@ def kind_of(view: StudyView, job: Job) -> str:
 
 
 def _lost(view: StudyView, job: Job) -> set[str]:
-    """Return how those attempts of a job ended that did not finish their trials."""
     attempts = [(number, attempt) for group in job.groups for number, attempt, _ in group]
     return {
         loss.kind

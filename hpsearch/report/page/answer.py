@@ -91,7 +91,6 @@ def _own_rows(
 def _by_mode(
     role: str, metrics: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Return a role's rho by mode and opponent, panel or worst, of metrics by their names."""
     by_mode: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
     for name, rho in metrics.items():
         if name.split("/")[1:2] == [role]:
@@ -101,7 +100,6 @@ def _by_mode(
 
 
 def _mode_and_column(metric: str) -> tuple[str, str]:
-    """Return the mode and the column that a metric's name tells: an opponent, panel or worst."""
     mode, _, *opponent = metric.split("/")
     if opponent:
         return mode, opponent[0]

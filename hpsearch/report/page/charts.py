@@ -57,7 +57,6 @@ def axes(x: str, y: str) -> dict[str, Any]:
 
 
 def category_axis(names: Sequence[str]) -> dict[str, Any]:
-    """Return an upright axis of names, the first one on top."""
     return axis("", {"categoryorder": "array", "categoryarray": list(names)[::-1]})
 
 

@@ -120,7 +120,6 @@ def _trials(relatives: Sequence[Relative], line: Sequence[Relative]) -> Trace:
 
 
 def _places(relatives: Sequence[Relative]) -> tuple[list[int], list[int]]:
-    """Return x and y of trials."""
     return [relative.generation for relative in relatives], [r.member for r in relatives]
 
 

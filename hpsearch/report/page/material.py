@@ -43,8 +43,6 @@ class MeasuredCurve:
 
 @dataclass(frozen=True)
 class Learning:
-    """The curves of the first objective."""
-
     best: tuple[MeasuredCurve, ...]
     """of the search, the best trial first; where there is descent, of the lines to these trials"""
     seeds: Mapping[int, list[MeasuredCurve]] | str

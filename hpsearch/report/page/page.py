@@ -89,7 +89,6 @@ def reproduction_section(material: Material) -> Iterator[Html]:
 
 
 def _file_text(view: StudyView) -> str | None:
-    """Return the text of the study file, None where it no longer says what the study is."""
     try:
         if spec_hash(load_spec(view.study.path)) != spec_hash(view.study):
             return None

@@ -35,7 +35,6 @@ def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
 
 
 def size(config: CommonConfig) -> float:
-    """Return the number of weights of the networks by which the learning roles play."""
     return float(sum(config.policy_size(name) for name in config.learning()))
 
 
@@ -50,7 +49,6 @@ def scheduled(schedule: Schedule, space: SearchSpace, index: int) -> dict[str, A
 def schedule_problems(
     sections: Mapping[str, Any], bases: Mapping[str, Config], data: object
 ) -> Iterator[str]:
-    """Yield what is wrong with the schedule of a population; ``data`` is the whole file."""
     options = sections.get("population")
     if options is None or not isinstance(options.explore, Schedule):
         return

@@ -164,7 +164,6 @@ class Judge:
         }
 
     def close(self, closing: Closing, played: PlayedMatch) -> list[PlannedTrial]:
-        """Return the children of a generation of the closing, by the games of the last match."""
         seeds = self._study.spec.seed, played.match.number
         scores = self._scores(played, np.random.default_rng(seeds))
         rng = np.random.default_rng([*seeds, CLOSING])
