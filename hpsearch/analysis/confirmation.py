@@ -34,12 +34,10 @@ MAXIMIZE: Final = "maximize"
 
 class CandidateVerdict(NamedTuple):
     mean: float | None  # None where no training has finished
-    low: float | None = None
-    """lower end of the 95 % interval; None where nothing is known of the spread"""
+    low: float | None = None  # lower end of the 95 % interval, None if unknown
     high: float | None = None  # upper end
     iqm: float | None = None  # interquartile mean over seeds; None for fewer than four
-    chance: float | None = None
-    """of being the best of all; None where nothing is known of the spread"""
+    chance: float | None = None  # of being the best of all, None if unknown
 
 
 UNKNOWN: Final = CandidateVerdict(None)
@@ -80,8 +78,7 @@ class Confirmation:
     """What the file of a confirmation holds, beside `best`, `held_up` and the advice."""
 
     study: str
-    trained_by: str | None
-    """the study that trained again; None for a population, whose weights are what is exported"""
+    trained_by: str | None  # the study that trained again, None for a population
     metric: str
     goal: str
     games: int  # of each, or of each pair of a population
@@ -89,8 +86,7 @@ class Confirmation:
     match: int | None  # the last match of a population
     favourite: int  # the search's best trial
     trials: tuple[ConfirmedTrial, ...]  # best first
-    response_steps: int | None = None
-    """for which a best response to each trained player has trained, None where none has"""
+    response_steps: int | None = None  # of the best responses, None where none has trained
     advice: str = ""  # what to do, a sentence
 
     @property

@@ -121,8 +121,7 @@ class ExaminationPlan:
 class RoleReport:
     role: str
     evaluation: Evaluation
-    references: dict[str, Evaluation]
-    """scripted players of the role in the same games, by name; greedy only"""
+    references: dict[str, Evaluation]  # scripted players in the same games, by name; greedy
     matches: dict[str, MatchResult] | str  # by opponent; or why there are none
     yardstick: Yardstick | str  # or why there is none
     exploitability: Exploited | None  # None where no best response was asked for

@@ -22,14 +22,11 @@ from hpsearch.analysis.candidates import finished
 from hpsearch.study.view import StudyView
 
 MIN_TRIALS: Final = 10  # finished, below which an importance says nothing
-MAX_TRIALS: Final = 500
-"""of which importances are computed; of more, so many are drawn, which bounds the time"""
+MAX_TRIALS: Final = 500  # of more, so many are drawn, which bounds the time
 NUM_SHUFFLES: Final = 100  # of the values among the trials, and as many of each resampling
 NUM_RESAMPLES: Final = 100  # of the trials
-CONFIDENCE: Final = 0.95
-"""of intervals; and the share of shuffles in which no parameter stands above its noise"""
-NUM_BEST: Final = 10
-"""best trials that PED-ANOVA should have to tell from the others: by two of them it is noise"""
+CONFIDENCE: Final = 0.95  # of intervals, and of shuffles with no parameter above its noise
+NUM_BEST: Final = 10  # trials that PED-ANOVA should have to tell from the others
 SMALLEST_SHARE: Final = 0.1
 LARGEST_SHARE: Final = 0.4  # of all trials that are called the best ones
 SEED: Final = 1  # of all shuffles and resamples, so that two pages of one study are the same
@@ -44,8 +41,7 @@ class Importance:
     share: float
     low: float
     high: float  # ends of a 95 % interval, by resampling trials
-    noise: float
-    """up to which shuffled values come: in 95 % of shuffles no parameter is above its own noise"""
+    noise: float  # up to which shuffled values come, in 95 % for all parameters
 
     @property
     def is_above_noise(self) -> bool:

@@ -35,20 +35,17 @@ class Relative:
     generation: int  # matches that decided over its ancestors
     member: int  # place in the population
     parents: tuple[int, ...]  # trials; the first gives all that the operator does not make
-    begin: int
-    """step at which it began to go on from its parents: where a copy took its place, that one"""
+    begin: int  # step at which it, or the last copy in its place, went on
     operator: str
     adopted: bool | None  # whether the operator's child was; else it is a copy of the first parent
     is_child: bool  # whether selection put it in its place; else it goes on there
     strength: float | None  # in the first match that it played, in logarithms of rho
     changes: dict[str, Any]  # hyperparameters that differ from the first parent's: before and after
     params: Mapping[str, Any]  # all hyperparameters since then, as Optuna stores them
-    step: int
-    """of the checkpoint that it left: at its end, or where a copy of it took another's place"""
+    step: int  # of the checkpoint that it, or a copy of it, left
     sha256: str  # of that checkpoint
     seed: int
-    founder: FounderRecord | None = None
-    """the trial that it goes on from, where it has no parents here"""
+    founder: FounderRecord | None = None  # from which it goes on, without parents here
 
     @property
     def has_trained(self) -> bool:
@@ -59,8 +56,7 @@ class Relative:
 @dataclass(frozen=True)
 class Ancestry:
     relatives: Mapping[int, Relative]  # by trial: as they ended
-    by_content: Mapping[str, Relative]
-    """by the sha256 of what they left, also where copies of them took places on islands"""
+    by_content: Mapping[str, Relative]  # by the sha256 of what they, or copies, left
     first_parents: Mapping[str, str]  # content of the first parent's checkpoint, by content
     champion: int | None  # of the last match, None before the first
 

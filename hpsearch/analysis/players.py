@@ -132,8 +132,7 @@ class RoundRobinPlayers:
     agents: Players
     checkpoints: dict[str, Path]  # of the learned ones, by their labels
     game: GameConfig  # that all of them know
-    max_steps: int
-    """moves after which a game counts as unfinished, the most that any of them is measured by"""
+    max_steps: int  # moves after which a game is unfinished, the most of any of them
 
 
 def find_players(

@@ -46,8 +46,7 @@ class Replay:
     replicates: tuple[Replicate, ...]  # the strongest first
     unfinished: int  # members that did not get through the schedule, or whose checkpoint is gone
     verdict: CandidateVerdict  # on the mean of the replicates
-    expected: tuple[float, float] | None
-    """in which one more seed would lie with 95 %, None where nothing is known of the spread"""
+    expected: tuple[float, float] | None  # in which one more seed lies with 95 %, if known
 
     @property
     def rank(self) -> int:

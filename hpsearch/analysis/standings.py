@@ -69,10 +69,8 @@ class Balance:
     """The equilibrium of the game in which both sides choose a player."""
 
     value: Estimate
-    exploitability: float
-    """of both its sides together, in the games that it was found in: zero but for rounding"""
-    resampled_exploitability: float
-    """the same on average over starts drawn again: what a few games may hide"""
+    exploitability: float  # of both sides together: zero but for rounding
+    resampled_exploitability: float  # the same on average over starts drawn again
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Any, Final
 from hpsearch.trainers.config.players import LEARNER
 from hpsearch.trainers.metrics import MODES, PANELS
 
-Measures = Mapping[str, Mapping[str, float]]
-"""by opponent: value, low, high and capped, as in a certificate"""
+Measures = Mapping[str, Mapping[str, float]]  # value, low, high and capped, by opponent
 
 
 def verdict(

@@ -47,13 +47,11 @@ class Books:
     spec_hash: str
     state: str
     events: tuple[Event, ...]  # by id
-    lease: Any
-    """row of holder, token and expires_at in seconds since the epoch; None if there is none"""
+    lease: Any  # row of holder, token and expires_at (since the epoch), if there is one
     nodes: tuple[Node, ...]  # of the graph of descent
     trials: tuple[OptunaTrial, ...]  # by number
     directions: tuple[str, ...]  # of the objectives, as Optuna knows them
-    snapshots: tuple[Any, ...]
-    """rows of kind, name, event and data; none in a database older than snapshots"""
+    snapshots: tuple[Any, ...]  # rows of kind, name, event and data; none in old databases
 
 
 def read_books(name: str, url: str) -> Books:

@@ -56,10 +56,8 @@ class StudyFile:
 class CheckpointFiles:
     path: str  # from the study's folder
     sha256: str | None = None  # of its manifest, by which others know it; None if there is none
-    state: Mapping[str, Any] | None = None
-    """step and parents, None if it was not compared with its manifest or is damaged"""
-    problem: str | None = None
-    """in what it differs from its manifest; None also where they were not compared"""
+    state: Mapping[str, Any] | None = None  # step and parents, where it was compared and whole
+    problem: str | None = None  # in what it differs from its manifest, if compared
 
 
 class Disk:

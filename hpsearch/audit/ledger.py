@@ -40,8 +40,7 @@ class TrialEntry:
     attempts: list[Attempt] = field(default_factory=list)
     reports: dict[int, Event] = field(default_factory=dict)  # by step
     told: Event | None = None
-    teller: Attempt | None = None
-    """the attempt that held the token when the trial was told, None where none did"""
+    teller: Attempt | None = None  # that held the token when the trial was told
 
     @property
     def live(self) -> Attempt | None:
@@ -65,8 +64,7 @@ class JobEntry:
     groups: list[list[Any]] = field(default_factory=list)
     matches: dict[int, int] = field(default_factory=dict)  # by place among the groups
     id: str | None = None
-    kinds: set[str] = field(default_factory=set)
-    """of the events that told of it after its announcement"""
+    kinds: set[str] = field(default_factory=set)  # of its events after its announcement
 
     @property
     def ended(self) -> bool:
@@ -90,8 +88,7 @@ class Ledger:
     trials: dict[int, TrialEntry] = field(default_factory=dict)
     jobs: dict[str, JobEntry] = field(default_factory=dict)
     matches: dict[int, MatchEntry] = field(default_factory=dict)
-    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """origins of trials to come, by key"""
+    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # origins to come, by key
     requests: set[str] = field(default_factory=set)
     retries: list[int] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -109,8 +106,7 @@ class Ledger:
         return number in self.trials and self.trials[number].state == state
 
 
-Blames = Iterator[str | tuple[Any, str]]
-"""what cannot be in an event, with the trial where it is another one than the event's"""
+Blames = Iterator[str | tuple[Any, str]]  # what an event cannot say, and of which trial
 Rule = Callable[[Ledger, Event], Blames]
 
 

@@ -25,8 +25,7 @@ from hpsearch.parameters import label_of
 OPTUNA_STATES = {FINISHED: "COMPLETE", PRUNED: "PRUNED", FAILED: "FAIL"}
 RUNNING = "RUNNING"
 NO_MEMORY = "oom_gpu"  # failure that Optuna is told as pruned and infeasible
-CLOCKS = timedelta(hours=2)
-"""by which a clock may be set back while a trial runs, as at the end of summer time"""
+CLOCKS = timedelta(hours=2)  # by which a clock may be set back, as at the end of summer time
 OWN_WORD = (FINISHED, PRUNED, FAILED)  # ends of an attempt that nothing but its own result tells
 
 

@@ -18,8 +18,7 @@ from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.view import StudyView, find_awaited, open_view
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
-END_SECONDS = 30.0
-"""for which a cancelled study's jobs may take to end, where no driver waits for them"""
+END_SECONDS = 30.0  # for which a cancelled study's jobs may take to end, without a driver
 GLANCE_SECONDS = 0.1
 
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 READING: Final = ("GET", "HEAD")
-NOTE: Final = re.compile(r"/api/studies/\d+(/\d+)?/note/?")
-"""where the dashboard writes a note: of the study, or of a trial"""
+NOTE: Final = re.compile(r"/api/studies/\d+(/\d+)?/note/?")  # of the study, or of a trial
 READ_ONLY: Final = (
     "this dashboard is read-only, so nothing was changed; hpsearch dashboard STUDY --write lets "
     "notes be written"
@@ -59,14 +58,11 @@ class ReadOnly:
         return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
 
 
-STUDY: Final = re.compile(r"/api/studies/\d+/?")
-"""where the dashboard asks for all that is known of a study"""
+STUDY: Final = re.compile(r"/api/studies/\d+/?")  # all that is known of a study
 OK: Final = "200 OK"
 PACKING: Final = 1  # gzip's least effort
-SHARE: Final = 0.1
-"""of the time that may go into answering anew: what took long is shown for longer"""
-MEMORY_SECONDS: Final = 10.0
-"""for which Optuna's dashboard may itself answer with trials that it remembers"""
+SHARE: Final = 0.1  # of the time that may go into answering anew
+MEMORY_SECONDS: Final = 10.0  # for which Optuna's dashboard remembers trials itself
 MAX_REMEMBERED: Final = 8
 
 

@@ -169,8 +169,7 @@ def _shown(trial: FrozenTrial) -> FrozenTrial:
     return shown
 
 
-TRIALS_AT_ONCE: Final = 1000
-"""that are read in one transaction: a driver with a SQLite file waits no longer than for these"""
+TRIALS_AT_ONCE: Final = 1000  # in one transaction, for which a driver with SQLite waits
 
 
 class TrialSource:
@@ -183,8 +182,7 @@ class TrialSource:
         self._storage = open_storage(self._followed.database.url)
         study_id = self._storage.get_study_id_from_name(name)
         self.head = Head(study_id, name, tuple(self._storage.get_study_directions(study_id)))
-        self._ended: set[int] = set()
-        """ids of trials that have ended and have been read, which change no more"""
+        self._ended: set[int] = set()  # ids of trials that were read and change no more
         self._event = -1  # the last that had happened before the trials were read
 
     @property

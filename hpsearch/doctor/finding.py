@@ -7,8 +7,7 @@ from typing import Literal
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.errors import HpsearchError
 
-Level = Literal["ok", "warning", "error", "skipped"]
-"""ok, warning (works, but), error (does not work), or skipped (does not matter here)"""
+Level = Literal["ok", "warning", "error", "skipped"]  # a warning works, skipped does not matter
 
 
 @dataclass(frozen=True)

@@ -238,8 +238,7 @@ def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     return ok(note, "GPUs")
 
 
-TESTED = {"torch": "2.13", "optuna": "5.0", "submitit": "1.5"}
-"""by package, as constraints.txt has them"""
+TESTED = {"torch": "2.13", "optuna": "5.0", "submitit": "1.5"}  # as constraints.txt has them
 TESTED_PYTHON = "3.11"
 INSTALL = "pip install -c constraints.txt -e ."
 
@@ -267,8 +266,7 @@ def _compare(name: str, installed: str, tested: str) -> Finding:
 # A job that looks around.
 
 JOB_SECONDS = 60.0  # for which a job may wait and run, before it is cancelled
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
-"""seconds between two looks at it, doubled each time: a scheduler bears few"""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two looks at it, doubled each time
 LINE_WIDTH = 300
 NUM_LINES = 20  # at the end of a job's log, among which the last that is not empty is shown
 

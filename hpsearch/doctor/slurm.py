@@ -10,8 +10,7 @@ from hpsearch.cluster.slurm_profile import DriverProfile, SlurmProfile
 from hpsearch.doctor.finding import Finding, error, ok, warning
 from hpsearch.errors import unknown_name
 
-LEAST_JOB_AGE = 60
-"""seconds for which a job should be listed after its end: the driver looks every half minute"""
+LEAST_JOB_AGE = 60  # seconds for which a job should be listed after its end
 SHORT_KILL_WAIT = 10  # seconds between SIGTERM and SIGKILL in which a job hardly saves
 
 

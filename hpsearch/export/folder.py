@@ -40,13 +40,10 @@ from hpsearch.files import contents, flush, flush_tree, make_folder, unreadable
 from hpsearch.trainers.config.players import ROLES
 
 FORMAT: Final = 2  # of the bundles that are written, in the provenance; 1 where that names none
-SORTED_POINTS: Final = 1
-"""the format whose policies take points that are reduced and sorted already"""
+SORTED_POINTS: Final = 1  # the format whose policies take points that are sorted already
 FORMATS: Final = (SORTED_POINTS, FORMAT)  # those that are read
-MARK: Final = "evaluation.json"
-"""the file by which a folder is known to be a bundle, and may be replaced by a newer one"""
-INDEX: Final = "bundles.json"
-"""the file by which a folder is known to hold several, and may be replaced likewise"""
+MARK: Final = "evaluation.json"  # by which a bundle is known, and may be replaced
+INDEX: Final = "bundles.json"  # by which a folder of several is known likewise
 
 
 class BundleDir(Folder):

@@ -37,8 +37,7 @@ from hpsearch.trainers.rollouts import game_config
 _GRAPH: Final = "models/model.json"
 _WRITTEN_LAST: Final = (".data/version", "byteorder", ".data/serialization_id")
 """what torch's writer adds to an archive by itself"""
-_LONGER_NAMES: Final = 2**16
-"""bytes by which a file may be larger than in memory, where torch gives entries other names"""
+_LONGER_NAMES: Final = 2**16  # bytes that a file may need beyond its copy in memory
 
 
 def traced(policy: Greedy) -> ExportedProgram:
@@ -123,8 +122,7 @@ MISSING: Final = (
     "no ONNX policy: the packages that write it are not installed; add them with "
     "pip install 'hpsearch[onnx]', then export again"
 )
-TOLERANCE: Final = 1e-4
-"""of values, over the largest: sums in another order may let closer ones change places"""
+TOLERANCE: Final = 1e-4  # of values, over the largest: closer ones may change places
 
 
 def write_onnx(

@@ -50,8 +50,7 @@ class Bundle:
     rows: list[dict[str, Any]]  # the certified rows, as the file holds them
     config: dict[str, Any]
     players: dict[str, SavedPlayer]  # by role, on the CPU
-    measured: dict[str, SavedPlayer]
-    """the same on the device of the certificate, if this machine has it"""
+    measured: dict[str, SavedPlayer]  # the same on the certificate's device, if it is here
     signer: str | None  # who signed it, None where that was not asked
 
 

@@ -12,8 +12,7 @@ from typing import Final
 from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.export.folder import shown
 
-NAMESPACE: Final = "hpsearch"
-"""what is signed; a signature of the same key for anything else, such as a commit, does not fit"""
+NAMESPACE: Final = "hpsearch"  # what is signed: a signature for anything else does not fit
 
 
 def sign(path: Path, key: Path) -> None:

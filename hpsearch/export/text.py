@@ -24,8 +24,7 @@ from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_line, print_whole, text_table
 from hpsearch.trainers.rho import Rho
 
-MODES = {"rho": "", "rho_sampled": ", sampled"}
-"""how a player plays, by the first part of a metric's name; greedily where nothing is said"""
+MODES = {"rho": "", "rho_sampled": ", sampled"}  # how a player plays, by a metric's beginning
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,7 @@ def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 Format = Literal["yaml", "json", "hydra"]
-HYDRA_HEADER: Final = "# @package _global_"
-"""by which Hydra puts the keys of a config group's file at the root"""
+HYDRA_HEADER: Final = "# @package _global_"  # by which Hydra puts a file's keys at the root
 _INTERPOLATION: Final = "${"
 
 

@@ -23,20 +23,17 @@ class ListedStudy:
     """What a list shows of a study; of one that cannot be read, name, state and problem alone."""
 
     study: str
-    state: str
-    """as `status` says it, or damaged, unreadable, unreachable (its database does not answer)"""
+    state: str  # of `status`, or damaged, unreadable, unreachable
     done: int | None = None  # trials of the budget that have ended
     budget: int | None = None  # trials in all
     metric: str | None = None
-    best: dict[str, Any] | None = None
-    """number and measured value of the best trial, or of a population's champion, and which"""
+    best: dict[str, Any] | None = None  # number and value of the best trial or champion
     problem: str | None = None  # why it cannot be read
 
 
 def list_studies(runs: Path) -> Iterator[ListedStudy]:
     """Yield every study that was started below a folder, by name, whatever has become of it."""
-    silent: dict[str, str] = {}
-    """why databases do not answer: no other study waits for the same one again"""
+    silent: dict[str, str] = {}  # why databases do not answer, which are asked once
     for name in started_studies(runs):
         storage = None
         try:

@@ -37,8 +37,7 @@ LOG_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Progress:
-    elapsed: float
-    """seconds in which its jobs were at work, before this run too, and those of this run"""
+    elapsed: float  # seconds in which its jobs were at work, in all runs
     done: float  # share of the budget's training steps that are made, 0 to 1
     steps_per_second: float
     """training steps of all members together; where they pause, to measure or to begin, the last

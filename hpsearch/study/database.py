@@ -39,8 +39,7 @@ class StudyRow(Base):
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     name: Mapped[str] = mapped_column(sa.String(64), unique=True)
-    spec: Mapped[str] = mapped_column(LongText)
-    """the study file with its base configurations as JSON text, see `spec.spec_json`"""
+    spec: Mapped[str] = mapped_column(LongText)  # JSON text of the study, see `spec.spec_json`
     spec_hash: Mapped[str] = mapped_column(sa.String(64))
     state: Mapped[str] = mapped_column(sa.String(32))
     created_at: Mapped[float] = mapped_column(sa.Double)  # seconds since the epoch
@@ -105,11 +104,9 @@ class CheckpointRow(Base):
     step: Mapped[int] = mapped_column(sa.BigInteger)
     sha256: Mapped[str] = mapped_column(sa.String(64), index=True)  # of its content
     operator: Mapped[str] = mapped_column(sa.String(64))
-    adopted: Mapped[bool | None] = mapped_column(sa.Boolean)
-    """whether the operator's child was; NULL where there was none to try"""
+    adopted: Mapped[bool | None] = mapped_column(sa.Boolean)  # NULL where no child was tried
     seed: Mapped[int] = mapped_column(sa.BigInteger)
-    changes: Mapped[str] = mapped_column(LongText)
-    """JSON text: what differs from the first parent's configuration, by path: before and after"""
+    changes: Mapped[str] = mapped_column(LongText)  # JSON text, see `events.Node`
 
 
 class ParentRow(Base):
@@ -157,6 +154,13 @@ class Database:
         if it cannot be written.
         """
         return persist(self.url, lambda: self._attempt(work))
+
+    def find_or_insert(self, work: Callable[[Session], T]) -> T:
+        """As `transaction`, again where another process has inserted the row since the question."""
+        try:
+            return self.transaction(work)
+        except IntegrityError:
+            return self.transaction(work)
 
     def migrate(self) -> None:
         """Bring the tables to the newest version; a StorageError if they are of a newer one."""
@@ -234,11 +238,7 @@ class StudyRecords:
             session.flush()
             return row
 
-        try:
-            return self._database.transaction(work)
-        except IntegrityError:
-            # Created by another process since the question; now it is found.
-            return self._database.transaction(work)
+        return self._database.find_or_insert(work)
 
     def get(self, name: str) -> StudyRow | None:
         query = sa.select(StudyRow).where(StudyRow.name == name)

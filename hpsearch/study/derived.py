@@ -26,8 +26,7 @@ from hpsearch.study.spec_checks import disagreements
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names
 
-HELD_OUT: Final = 1_000_000_000
-"""added to the study's seed: no trial of a study with a seed below it has a derived one"""
+HELD_OUT: Final = 1_000_000_000  # added to a study's seed, for seeds that no search has used
 CONFIRM_SUFFIX: Final = "-confirm"
 BRED_SUFFIX: Final = "-bred"
 SEED: Final = "seed"  # the path that a search may search, too; what is held out overrules it
@@ -216,8 +215,7 @@ def write_replay(
 MEMBERS: Final = 8
 GENERATIONS: Final = 6
 INTERVALS: Final = 10  # of which a whole training of the first founder would consist
-OWN_SEEDS: Final = HELD_OUT // 2
-"""added to the first study's seed: neither it nor its confirmation has a seed of the population"""
+OWN_SEEDS: Final = HELD_OUT // 2  # added to the first study's seed: neither search nor confirmation
 LEARNING: Final = operators.Distillation(
     num_steps=200,
     batch_size=256,

@@ -86,8 +86,7 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
-        self.heartbeats: Mapping[int, Heartbeat] = {}
-        """the signs of life that the last round saw, by trial"""
+        self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
 
     @property
     def refusal(self) -> str | None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import CursorResult, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from hpsearch.errors import ConflictError, unwritten
@@ -62,11 +61,7 @@ class Leases:
                 )
             return Lease(study_id, holder, row.token, row.expires_at)
 
-        try:
-            return self._database.transaction(work)
-        except IntegrityError:
-            # The first lease of this study was inserted by another process since the question.
-            return self._database.transaction(work)
+        return self._database.find_or_insert(work)
 
     def current(self, study_id: int) -> Lease | None:
         """Return the lease that was last taken, expired or not; None if it was released."""
@@ -125,8 +120,7 @@ class Node:
     operator: str
     adopted: bool | None  # whether the operator's child was; None where there was none to try
     seed: int
-    changes: dict[str, Any]
-    """what differs from the first parent's configuration, by path: before and after"""
+    changes: dict[str, Any]  # from the first parent's configuration: before and after, by path
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> "Node":

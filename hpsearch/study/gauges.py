@@ -152,8 +152,7 @@ def _losses(view: StudyView) -> Iterator[Row]:
     yield "gpu_seconds_wasted_total", "kind", text, seconds
 
 
-REFRESH_SECONDS: Final = 5.0
-"""between two looks at the study; what is served meanwhile is the last one"""
+REFRESH_SECONDS: Final = 5.0  # between two looks at the study
 REMEDY: Final = "another study may have it; give prometheus of the study file another port"
 
 
@@ -173,8 +172,7 @@ class GaugeKeeper:
         self._clock = clock
         self._next = clock()
         self._served: tuple[MetricsSnapshot, Endpoint] | None = None
-        self._highest: dict[str, Mapping[LabelValues, float]] = {}
-        """values of counters that were shown"""
+        self._highest: dict[str, Mapping[LabelValues, float]] = {}  # values of counters shown
 
     def keep(self, view: StudyView, driver: DriverFigures) -> None:
         if self._options is None or self._clock() < self._next:

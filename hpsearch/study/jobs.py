@@ -31,11 +31,9 @@ class Jobs(DriverPart):
     def __init__(self, context: DriverContext) -> None:
         super().__init__(context)
         self._pause = FIRST_PAUSE
-        self._batch = self._executor.max_batch
-        """jobs that one submission holds, as far as the executor took so many"""
+        self._batch = self._executor.max_batch  # jobs that one submission holds
         self._not_before = 0.0
-        self.refusal: str | None = None
-        """what the executor said when it last refused jobs; None after it took some"""
+        self.refusal: str | None = None  # what the executor said if it refused the last jobs
 
     def follow(self, seen: Observation) -> None:
         """Record which announced jobs the executor has, and which have begun to run."""
@@ -210,8 +208,7 @@ class Pilots(DriverPart):
         super().__init__(context)
         self._jobs = jobs
         self._members_per_job = self._study.spec.executor.members_per_job
-        self._refills = self._study.refills
-        """whether a job gets more while some of its trials still train, not when all have ended"""
+        self._refills = self._study.refills  # whether a job gets more before all its trials ended
         # A trial that has come to its last rung counts as ended, so that its place need not wait
         # for a driver that comes by once in a while.
         self._looks_ahead = isinstance(self._study.spec.executor, SlurmOptions)

@@ -15,12 +15,9 @@ from hpsearch.study.state import StudyState
 SILENCE_SECONDS = 600.0
 """a training attempt counts as silent after so many seconds without a sign of life; its job gives
 one a minute at least"""
-BUSY_SECONDS = 3600.0
-"""the same limit for an attempt that starts, measures or saves: it gives no sign meanwhile"""
-LISTENING_SHARE = 0.2
-"""share of the limit in which this driver itself must have heard nothing: at least two minutes"""
-ROUND_SECONDS = 60.0
-"""one round counts for at most so many seconds of listening, even if the clock jumped"""
+BUSY_SECONDS = 3600.0  # the same for one that starts, measures or saves, without a sign
+LISTENING_SHARE = 0.2  # of the limit, in which this driver itself must have heard nothing
+ROUND_SECONDS = 60.0  # that a round counts for at most, even if the clock jumped
 
 
 @dataclass(frozen=True, order=True)
@@ -32,15 +29,11 @@ class CurveReport:
 
 @dataclass(frozen=True)
 class Observation:
-    jobs: Mapping[str, JobStatus]
-    """what the executor says, by name; without the jobs of which it knows nothing"""
+    jobs: Mapping[str, JobStatus]  # what the executor says, by name of the jobs that it knows
     gone: frozenset[str]  # names of the live jobs that do not run any more, and never will again
-    results: Mapping[int, AttemptResult] = field(default_factory=dict)
-    """by trial: how the attempt that is the trial ended"""
-    reports: tuple[CurveReport, ...] = ()
-    """values that have not been told yet, by step and then by trial"""
-    heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)
-    """by trial: the last sign of life of its running attempt; for who shows how far they are"""
+    results: Mapping[int, AttemptResult] = field(default_factory=dict)  # by trial
+    reports: tuple[CurveReport, ...] = ()  # values to be told, by step and then by trial
+    heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)  # the last ones, by trial
 
 
 @dataclass(frozen=True)
@@ -90,8 +83,7 @@ class Observer:
         self._metric = metric
         self._is_rung = is_rung
         self.silences = Silences()
-        self._known_curves: dict[int, Stamp] = {}
-        """of the files in which there was nothing new, by trial"""
+        self._known_curves: dict[int, Stamp] = {}  # of files with nothing new, by trial
 
     def observe(self, state: StudyState, *, now: float) -> Observation:
         """Look at the executor once, then at the files of every running attempt.

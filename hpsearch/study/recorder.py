@@ -27,8 +27,7 @@ from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
 
-LEASE_SECONDS = 300.0
-"""renewed when half of it has passed: a round may wait two minutes for a scheduler"""
+LEASE_SECONDS = 300.0  # renewed at half of it: a round may wait two minutes for a scheduler
 
 
 class EventRecorder:
@@ -167,8 +166,7 @@ class Limits(DriverPart):
 
 T = TypeVar("T")
 
-AWAY = (StorageUnavailableError, SchedulerUnavailableError)
-"""what may come back by itself; only a driver that begins meets a scheduler that is away"""
+AWAY = (StorageUnavailableError, SchedulerUnavailableError)  # what may come back by itself
 PATIENCE = 24 * 3600.0  # seconds for which a database that was reached once may stay away
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts
 GLANCE_SECONDS = 1.0  # between two looks whether to stop

@@ -18,14 +18,12 @@ class PlannedTrial:
     member: int
     generation: int
     parents: tuple[int, ...]  # trials; none for new networks, or for a founder's
-    parent_steps: tuple[int, ...]
-    """at which the intervals of the parents, or the founder's training, ended"""
+    parent_steps: tuple[int, ...]  # at which the intervals of the parents, or the founder, ended
     operator: Mapping[str, Any]  # its name and numbers; fresh for new networks
     is_child: bool  # whether selection or chance changed it; else it is its parent's next interval
     params: Mapping[str, Any] | None  # as Optuna stores them, None where the sampler suggests them
     steps: int  # at which its interval ends, counted from its first ancestor's beginning
-    founder: int | None = None
-    """place in the list of founders of the checkpoint that its first ancestor began with"""
+    founder: int | None = None  # place of the founder that its first ancestor began with
 
     @property
     def first_step(self) -> int:
@@ -58,12 +56,9 @@ class Match:
     job: str | None = None  # that plays it
     given_at: float = 0.0  # when it was given the match, in seconds since the epoch
     failures: int = 0  # jobs that ended without having played it, since a driver was last started
-    strengths: dict[int, float] = field(default_factory=dict)
-    """of each trial that played as a member, in logarithms of rho"""
-    intervals: dict[int, list[float]] = field(default_factory=dict)
-    """ends of the 95 % interval of each, on the starts that confirm"""
-    game: dict[str, Any] | None = None
-    """that all players of the match play, see `generation.game_of`"""
+    strengths: dict[int, float] = field(default_factory=dict)  # by trial, in logarithms of rho
+    intervals: dict[int, list[float]] = field(default_factory=dict)  # ends of their 95 % intervals
+    game: dict[str, Any] | None = None  # that all players play, see `generation.game_of`
     answers: list[dict[str, Any]] = field(default_factory=list)
     """how the champion of the match before fared against opponents trained for it alone"""
     champion: int | None = None  # the strongest of them, None until it is decided
@@ -81,26 +76,19 @@ class Match:
 class PopulationRecord:
     """What the driver decides from beside the trials themselves."""
 
-    planned: list[PlannedTrial] = field(default_factory=list)
-    """trials that are to be asked for, in this order"""
+    planned: list[PlannedTrial] = field(default_factory=list)  # to be asked for, in this order
     has_begun: bool = False
-    matches: MutableMapping[int, Match] = field(default_factory=dict)
-    """by number; of a state from a `snapshot` those that are over are read when asked for"""
+    matches: MutableMapping[int, Match] = field(default_factory=dict)  # by number
     num_judged: int = 0
-    archive: list[int] = field(default_factory=list)
-    """the champions of all matches, each once, the latest last"""
+    archive: list[int] = field(default_factory=list)  # champions, each once, the latest last
     answers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     """see `Match.answers`: the latest that are known, by the champion, the latest last"""
     newest: dict[int, int] = field(default_factory=dict)  # each member's newest trial
-    finished: dict[int, int] = field(default_factory=dict)
-    """each member's newest trial that has finished, and so can play"""
-    open: dict[int, Ended] = field(default_factory=dict)
-    """members whose newest trial has ended, and for which it is undecided what comes next"""
-    late: set[int] = field(default_factory=set)
-    """members that were training when the newest match was called"""
+    finished: dict[int, int] = field(default_factory=dict)  # each member's newest that can play
+    open: dict[int, Ended] = field(default_factory=dict)  # members whose next trial is undecided
+    late: set[int] = field(default_factory=set)  # who trained when the newest match was called
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
-    closing: int = 0
-    """generations of the closing that have been planned since the last member trained"""
+    closing: int = 0  # generations of the closing planned since the last member trained
     is_closed: bool = False  # whether the last of them has been
 
     @property
@@ -206,35 +194,27 @@ class Trial:
     token: str | None = None  # of the running attempt, None while the trial waits
     job: str | None = None  # that trains it, or that last did
     announced_at: float = 0.0  # when the newest attempt was given to it
-    began_at: float | None = None
-    """since when the running attempt was seen to train, None while it waits for a machine"""
+    began_at: float | None = None  # of the running attempt, None while it waits for a machine
     seconds: float = 0.0  # for which the attempts that have ended trained
     reported: dict[int, float] = field(default_factory=dict)  # values told to Optuna, by step
     prune: bool = False  # whether the newest of them was so bad that the trial is given up
     rungs: int = 0  # rungs that the pruner noted for the trial up to then
     lost: int = 0  # attempts in a row that vanished without getting further
     step: int = 0  # the furthest that an ended attempt got
-    kept: int | None = None
-    """the step from which the next attempt should go on, None where that is not known"""
-    told: str | None = None
-    """how the trial ended: finished, pruned or failed; None while it has not"""
+    kept: int | None = None  # from which step the next attempt should go on, if known
+    told: str | None = None  # how the trial ended: finished, pruned or failed
     value: float | None = None  # of the first objective
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """by name: value, low, high, capped, games"""
     failure: str | None = None
     message: str = ""
-    losses: list["Loss"] = field(default_factory=list)
-    """attempts that ended otherwise than by finishing"""
-    is_alone: bool = False
-    """whether it needs a GPU for itself: together with others it took too much memory"""
+    losses: list["Loss"] = field(default_factory=list)  # attempts that did not finish it
+    is_alone: bool = False  # whether it took too much memory of a GPU with others
     retry_of: int | None = None  # the failed trial whose parameters this one tries again
     origin: PlannedTrial | None = None  # whose interval it is, where there is a population
-    sha256: str | None = None
-    """of its last checkpoint, where there is a population and the trial has finished"""
-    is_adopted: bool = False
-    """whether it began as its operator's child, not as a copy of its first parent"""
-    takeovers: tuple[Exploit, ...] = ()
-    """copies of others that took its place while it trained, where there are islands"""
+    sha256: str | None = None  # of the last checkpoint of a population's finished trial
+    is_adopted: bool = False  # whether it began as its operator's child, not as a copy
+    takeovers: tuple[Exploit, ...] = ()  # copies that took its place, where there are islands
 
     @property
     def last_params(self) -> Mapping[str, Any]:
@@ -281,8 +261,7 @@ class Loss:
     log: tuple[str, ...]  # the last lines that its job printed, where it failed
 
 
-Group = tuple[tuple[int, int, str], ...]
-"""trials that train together: number, attempt and token of each"""
+Group = tuple[tuple[int, int, str], ...]  # trial, attempt and token of those that train together
 
 
 @dataclass
@@ -291,8 +270,7 @@ class Job:
     groups: list["Group"]
     """what it was given to train, in this order, empty where it was given a match; more than one
     group if it is a pilot"""
-    running: set[int] = field(default_factory=set)
-    """the trials whose attempts have not ended; some may still wait in the job"""
+    running: set[int] = field(default_factory=set)  # trials whose attempts have not ended
     id: str | None = None  # the executor's, None between the announcement and the submission
     announced_at: float = 0.0  # seconds since the epoch, as all times here
     began_at: float | None = None
@@ -302,8 +280,7 @@ class Job:
     gpus: float = 0.0  # that it occupies while it runs
     is_pilot: bool = False  # whether it takes more trials than its first ones
     is_leaving: bool = False  # whether one of its attempts ended in a way that ends the job
-    is_silent: bool = False
-    """whether its trials, or its match, were given up because nothing was heard of them"""
+    is_silent: bool = False  # whether nothing was heard of its trials or its match
     closed: bool = False
     match: int | None = None  # the last match that it was given to play
 
@@ -347,14 +324,11 @@ class Lost:
 class Tally:
     lengths: Counter[Length] = field(default_factory=Counter)  # of the trials that have been told
     failed: Counter[str] = field(default_factory=Counter)
-    newest_failed: list[int] = field(default_factory=list)
-    """the last that failed, at most NUM_NEWEST of them, in that order"""
+    newest_failed: list[int] = field(default_factory=list)  # at most NUM_NEWEST, the last one last
     lost: dict[str, Lost] = field(default_factory=dict)  # by kind of failure
-    least: tuple[float, int] | None = None
-    """value and number of the finished trial with the lowest value, the first of several"""
+    least: tuple[float, int] | None = None  # lowest value, and the first trial that has it
     greatest: tuple[float, int] | None = None  # the same with the highest value
-    children: Counter[str] = field(default_factory=Counter)
-    """children by operator, without those that failed before they were adopted"""
+    children: Counter[str] = field(default_factory=Counter)  # adopted or not failed, by operator
 
     def ask(self, trial: Trial) -> None:
         if is_made(trial):

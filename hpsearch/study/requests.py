@@ -34,8 +34,7 @@ class Request:
     """pause: start nothing new; stop: nor end before what has begun is finished; cancel: end all at
     once; resume: go on; retry: try failed trials again, as new ones"""
     trials: tuple[NonNegative, ...] = ()  # to retry
-    kinds: tuple[str, ...] = ()
-    """of failure; to retry besides, also of trials whose failure the driver has yet to see"""
+    kinds: tuple[str, ...] = ()  # of failure to retry, also if the driver has yet to see it
     id: str = field(default_factory=lambda: uuid4().hex)
     at: float = field(default_factory=time.time)  # seconds since the epoch
 
@@ -86,8 +85,7 @@ def forget(folder: StudyDir, request: Request) -> None:
 
 
 _NAME = re.compile(r"(?P<host>[^/]*)/(?P<pid>[0-9]{1,10})/(?P<start>[0-9]{1,20}\.[0-9]{2})")
-CLOCK_TOLERANCE = 60.0
-"""seconds by which the start of a process may seem to move when the clock is set"""
+CLOCK_TOLERANCE = 60.0  # seconds by which a process's start may move when the clock is set
 
 
 def own_name() -> str:

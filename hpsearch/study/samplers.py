@@ -45,8 +45,7 @@ from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
 
-Point = Callable[[int], dict[str, Any]]
-"""values, as Optuna stores them, for a trial number; more than the trial needs do no harm"""
+Point = Callable[[int], dict[str, Any]]  # values for a trial's number, as Optuna stores them
 
 
 class SequenceSampler(BaseSampler):

@@ -84,8 +84,7 @@ class RowKind(Generic[K, V]):
     key: Callable[[Any], K]  # from a row's name
     field: str  # that holds the key
     cls: Callable[..., V]
-    new: Mapping[str, Any]
-    """the fields of a new record, which are not written; None of one that must be given"""
+    new: Mapping[str, Any]  # fields of a new record, which are not written; None: required
     converters: Converters
 
     def plain(self, record: V) -> dict[str, Any]:
@@ -217,8 +216,7 @@ def restored(head: Mapping[str, Any], rows: "SnapshotRows") -> StudyState:
 LINES, HEAD = "lines", "head"
 PIECE: Final = 1_000_000  # characters of a head in a row, which every server takes
 LINES_A_BLOCK: Final = 1_000
-ROWS: Final = Base.metadata.tables[SnapshotRow.__tablename__]
-"""read and written as columns, because objects take several times as long"""
+ROWS: Final = Base.metadata.tables[SnapshotRow.__tablename__]  # columns, quicker than objects
 
 
 REFRESH_SECONDS: Final = 30.0  # between two snapshots; readers fold the events after the last one
@@ -231,8 +229,7 @@ class SnapshotWriter:
         self._clock = clock
         self._due_at = clock() + REFRESH_SECONDS
         self._last_event = -1
-        self._known: dict[str, set[str]] | None = None
-        """names of the rows that are there, by kind; None before anything was read"""
+        self._known: dict[str, set[str]] | None = None  # rows that are there, by kind, once read
 
     def write(
         self, lease: Lease, state: StudyState, line: Callable[[Trial], str], *, if_due: bool = False
@@ -345,16 +342,14 @@ class SnapshotRows:
         return records
 
 
+@dataclass(eq=False, repr=False)
 class Stored(MutableMapping[K, V]):
     """Records of which some are in memory, and the others, all older, are read when asked for."""
 
-    def __init__(
-        self, kind: RowKind[K, V], known: dict[K, V], num_stored: int, rows: SnapshotRows
-    ) -> None:
-        self.kind = kind
-        self.known = known
-        self.num_stored = num_stored
-        self.rows = rows
+    kind: RowKind[K, V]
+    known: dict[K, V]  # those in memory
+    num_stored: int  # the others
+    rows: SnapshotRows  # that hold them
 
     def __getitem__(self, key: K) -> V:
         if key not in self.known and self.num_stored:

@@ -29,27 +29,22 @@ BUSY = (RUNNING, STOPPING)  # statuses in which a driver has something to decide
 
 @dataclass
 class StudyState:
-    trials: MutableMapping[int, Trial] = field(default_factory=dict)
-    """by number; of a state from a `snapshot` those that have ended are read when asked for"""
+    trials: MutableMapping[int, Trial] = field(default_factory=dict)  # by number
     jobs: MutableMapping[str, Job] = field(default_factory=dict)
-    untold: dict[int, Trial] = field(default_factory=dict)
-    """trials that have not ended: what a driver looks at in each round, however many have"""
-    live: dict[str, Job] = field(default_factory=dict)
-    """jobs that have been announced and have not ended"""
+    untold: dict[int, Trial] = field(default_factory=dict)  # trials that have not ended
+    live: dict[str, Job] = field(default_factory=dict)  # jobs that have not ended
     num_told: Counter[str] = field(default_factory=Counter)  # trials by how they ended
     gpu_seconds_of_ended: float = 0.0  # that the jobs which have ended occupied
     num_retries: int = 0  # trials that try a failed one again
     num_untrained: int = 0  # children of a population's closing
-    num_excused: int = 0
-    """failures that don't count: trials that a user cancelled, or that are tried again"""
+    num_excused: int = 0  # failures that don't count: cancelled by a user, or tried again
     status: str = RUNNING
     message: str = ""  # why the study failed, where that does not stand in its trials
     started_at: float | None = None
     last_event: int = 0
     requests: set[str] = field(default_factory=set)  # those that have been heard
     retries: list[int] = field(default_factory=list)  # failed trials to try again, as new ones
-    population: PopulationRecord = field(default_factory=PopulationRecord)
-    """empty where there is none"""
+    population: PopulationRecord = field(default_factory=PopulationRecord)  # empty for a search
     tally: Tally = field(default_factory=Tally)  # what the trials add up to
 
     def apply(self, events: Iterable[Event]) -> None:

@@ -69,12 +69,10 @@ class MirroredStorage(BaseStorage):
     def __init__(self, url: str, backend: RDBStorage) -> None:
         self.url = url
         self._backend = backend
-        self._trials: dict[int, list[FrozenTrial]] = {}
-        """by study, in the order of their numbers; a study is absent until it is asked for"""
+        self._trials: dict[int, list[FrozenTrial]] = {}  # by study and number, once it is asked for
         self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
         self._directions: dict[int, list[StudyDirection]] = {}
-        self._may_wait: set[int] = set()
-        """studies of which a trial may wait; Optuna looks for one whenever it is asked"""
+        self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
         self._draft: FrozenTrial | None = None
         self._lock = threading.RLock()

@@ -28,8 +28,7 @@ FAILURE = "failure"  # user attribute of a trial that failed: the kind of its fa
 
 ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
 
-RUNG = "completed_rung_"
-"""how Optuna's successive halving names what it notes in a trial's system attributes"""
+RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in system attributes
 
 _OPTUNA_STATES = {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAIL: TrialState.FAIL}
 
@@ -56,8 +55,7 @@ class Trials:
         self._study_id = storage.get_study_id_from_name(study.spec.name)
         self._configs: dict[int, TrainerConfig] = {}  # by trial, until it is told
         self._shapes: dict[int, str] = {}  # likewise
-        self._orphans: list[int] | None = None
-        """created by a driver that did not live to record them; None until they are looked up"""
+        self._orphans: list[int] | None = None  # created and not recorded; None: not looked up
         self.metric_names = tuple(objective.metric for objective in study.spec.objectives)
 
     @property

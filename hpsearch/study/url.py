@@ -23,8 +23,7 @@ _USER_AND_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)(?P<password>.*)(?P<aft
 _PASSWORD_OPTION = re.compile(
     r"(?P<before>[?&](?:\w*password|passwd|pwd)=)(?P<password>[^&]*)", re.IGNORECASE
 )
-_PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
-"""of a server's host, which may be an IPv6 address in brackets, and its port"""
+_PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")  # of a host or an IPv6 address in brackets
 _HIDDEN = "***"
 
 

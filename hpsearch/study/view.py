@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,7 @@ class StudyView:
     folder: StudyDir
     state: StudyState
     is_driven: bool  # whether a driver holds the study
-    awaited: DriverStart | None = None
-    """the driver that was started and does not hold the study yet, or not any more"""
+    awaited: DriverStart | None = None  # the started driver that does not hold the study
 
     @property
     def name(self) -> str:
@@ -145,15 +145,12 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
     if file and not Path(file).exists() and not folder.spec.exists():
         raise UsageError(not_started)
     check_database(name, url)
-    database = Database.open(url)
-    try:
+    with closing(Database.open(url)) as database:
         record = StudyRecords(database).get(name)
         if record is None:
             raise UsageError(not_started)
         state = read_state(database, record.id)
         lease = Leases(database).current(record.id)
-    finally:
-        database.close()
     is_driven = _is_held(lease)
     awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
     return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)

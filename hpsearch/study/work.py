@@ -20,17 +20,14 @@ from hpsearch.study.requests import read_note
 from hpsearch.study.state import BUSY, PAUSED
 from hpsearch.study.view import StudyView
 
-SHARE_TO_JUDGE_BY = 0.01
-"""of all steps: before so many are made, starting up would pass for training"""
+SHARE_TO_JUDGE_BY = 0.01  # of all steps: before, starting up would pass for training
 
 
 @dataclass(frozen=True)
 class Cost:
     gpu_hours_spent: float
-    gpu_hours_left: float | None
-    """that the work to come will take at the price so far; None while there is too little of it"""
-    seconds_left: float | None
-    """at the speed of the running jobs; None while none runs, or not for long"""
+    gpu_hours_left: float | None  # at the price so far; None while too little was made
+    seconds_left: float | None  # at the speed of the running jobs, None while none runs
 
 
 def cost(view: StudyView) -> Cost:
@@ -103,8 +100,7 @@ def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
     return {number: aged.heartbeat for number, aged in newest.items()}
 
 
-SETTLED = 2.0
-"""the longer estimate is at most so many times the shorter one, else time left is being measured"""
+SETTLED = 2.0  # at most so many times the shorter estimate is the longer one
 SETTLED_SHARE = 0.02  # of the steps that were to be made: before so many are, nothing is settled
 SECONDS_TO_JUDGE_BY = 10.0  # since the beginning; the first signs of life tell little
 RECENT = 1 / 3  # of the time so far counts as just now
@@ -119,10 +115,8 @@ class Pacer:
 
     def __init__(self, made: int) -> None:
         self._before = made
-        self._looks = deque([(0.0, made)])
-        """seconds since the beginning, and the steps made; those of just now"""
-        self._newest = 0.0
-        """when the last steps were seen: signs of life come less often than looks"""
+        self._looks = deque([(0.0, made)])  # seconds since the beginning, and steps made then
+        self._newest = 0.0  # when the last steps were seen: jobs tell them now and then
 
     def read(self, elapsed: float, made: int, total: int) -> TimeLeft | None:
         """Return the time left, ``made`` of ``total`` steps made; None while it is measured."""

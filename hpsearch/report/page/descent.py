@@ -15,8 +15,7 @@ from hpsearch.report.text import population_lines, population_summary
 MAX_NUMBERED: Final = 16  # players of a side up to which the cells of the matrix hold numbers
 COLUMN: Final = 30  # pixels of a generation, or of a cell with a number
 MIN_CELL: Final = 12  # pixels of a cell without one
-OPERATORS: Final = (BLUE, GREEN, PURPLE, ORANGE, SKY)
-"""colours of children, all but the one of the champion's line"""
+OPERATORS: Final = (BLUE, GREEN, PURPLE, ORANGE, SKY)  # of children beside the champion's line
 
 
 def population_section(material: Material) -> Iterator[Html]:

@@ -29,8 +29,7 @@ NUM_CURVES: Final = 5  # of the best trials, drawn with their intervals
 @dataclass(frozen=True)
 class MeasuredCurve:
     trial: int
-    points: Mapping[int, tuple[float, float, float]]
-    """by step: the value, and the ends of its 95 % interval over games"""
+    points: Mapping[int, tuple[float, float, float]]  # value, low and high over games, by step
 
     @property
     def steps(self) -> list[int]:
@@ -43,8 +42,7 @@ class MeasuredCurve:
 
 @dataclass(frozen=True)
 class Learning:
-    best: tuple[MeasuredCurve, ...]
-    """of the search, the best trial first; where there is descent, of the lines to these trials"""
+    best: tuple[MeasuredCurve, ...]  # the best trial first; of a population, whole lines
     seeds: Mapping[int, list[MeasuredCurve]] | str
     """of a confirmation, its best first: by trial of the search the curves of the trials that
     trained it again; or why there are none"""
@@ -130,8 +128,7 @@ def _seeds(
 class Material:
     view: StudyView
     at: float  # when it was looked at, in seconds since the epoch
-    elsewhere: str
-    """the option of commands for studies that lie in another folder than usual; may be empty"""
+    elsewhere: str  # the option --runs for studies in another folder, or empty
     best: Trial | None
     is_confirmed: bool  # whether the best is that of a confirmation, not of the search
     measured: "MeasuredPlayers | str"

@@ -221,8 +221,7 @@ def ends_chart(view: StudyView) -> Chart:
     return charts.chart(data, {"height": 320, **charts.axes("step", view.metric)})
 
 
-MAX_OTHERS: Final = 1000
-"""curves behind the best, of the newest trials: more would be one grey area"""
+MAX_OTHERS: Final = 1000  # curves behind the best: more would be one grey area
 
 
 def learning_section(material: Material) -> Iterator[Html]:

@@ -131,8 +131,7 @@ def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
     return before != after and widened(before, after, activation) is not None
 
 
-SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
-"""paths that a population decides itself"""
+SHARED = ("steps", "seed", "algorithm", "evaluation.interval")  # that a population decides itself
 
 
 def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]) -> Iterator[str]:

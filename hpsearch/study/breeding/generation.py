@@ -36,8 +36,7 @@ from hpsearch.trainers.config.players import ROLES, Role
 
 CONFIDENCE = 0.95  # of the intervals that are noted
 CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
-RESPONSE_SEEDS = 10_000
-"""matches of a study, each of which has a seed for the responses that train in it"""
+RESPONSE_SEEDS = 10_000  # matches of a study, each with a seed for its responses
 
 
 @dataclass(frozen=True)
