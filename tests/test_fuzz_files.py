@@ -141,8 +141,7 @@ def write_checkpoint(folder: Path) -> None:
 
 
 def _view(study: StudyDir) -> Any:
-    named = SimpleNamespace(spec=SimpleNamespace(name="quick"))
-    return SimpleNamespace(folder=study, study=named)
+    return SimpleNamespace(folder=study, name="quick")
 
 
 def _whole_page_entry(study: StudyDir) -> None:
