@@ -13,8 +13,8 @@ from uuid import uuid4
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
+from hpsearch.cluster.job_training import JobTraining, Watcher
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.population import Population, Watcher
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.errors import ConflictError, HpsearchError
@@ -62,7 +62,7 @@ def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResu
     place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
-        Population([member], flag, place, heartbeats, watcher=watcher).run()
+        JobTraining([member], flag, place, heartbeats, watcher=watcher).run()
     except HpsearchError:  # a user's error, not a failure of training
         raise
     except Exception as error:

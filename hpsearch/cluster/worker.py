@@ -14,9 +14,9 @@ import torch
 from hpsearch.cluster import records
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
+from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.member import TrialQueue
-from hpsearch.cluster.population import Population
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.players import AGENTS, HOSTS
@@ -49,7 +49,7 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refill_queue = queue if plan.refills else None
-            trainer = Population(members, flag, place, heartbeats, queue=refill_queue).run(trainer)
+            trainer = JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(trainer)
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:

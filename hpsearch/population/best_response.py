@@ -20,13 +20,12 @@ from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.config.players import OTHER, host_first
 from hpsearch.trainers.metrics import PANELS
 from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 
-OTHER = {"host": "agent", "agent": "host"}
-"""role against which each plays"""
 STRIDE = 50
 """steps of its training between two signs of life"""
 RESPONSE = "response"
@@ -112,11 +111,9 @@ def _games(
     split: str,
 ) -> dict[str, Lengths]:
     """Return a player's greedy games against its response and scripted players, by name."""
-    is_host = role == "host"
     learned, others = Players({role: own}, ()), Players({RESPONSE: response}, scripted)
     played = play_everybody(
-        learned if is_host else others,
-        others if is_host else learned,
+        *host_first(role, learned, others),
         game_config(own.config),
         num_games=num_games,
         max_steps=max_steps,
@@ -124,8 +121,8 @@ def _games(
         sampled=False,
         device=torch.device(own.net.weights.device),
     )
-    names = played.agents if is_host else played.hosts
-    moves, finished = (of.squeeze(0 if is_host else 1) for of in (played.moves, played.finished))
+    names, axis = (played.agents, 0) if role == "host" else (played.hosts, 1)
+    moves, finished = played.moves.squeeze(axis), played.finished.squeeze(axis)
     return {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
 
 

@@ -1,7 +1,7 @@
 """Breeding: what comes next in the place of each member, from what a match says.
 
 Pure: the same games, members and random numbers give the same plan. Nothing here touches weights;
-the plan names operators, which jobs apply. Members of one shape are an island, and only they can
+the plan names operators, which jobs apply. Members of one shape are a species, and only they can
 take each other's places; by distillation a member also learns from a parent of another shape.
 Axes: K members, O operators.
 """
@@ -103,7 +103,7 @@ def breed(
     # children explore.
     selecting_rng, mating_rng, perturbing_rng = rng.spawn(3)
     mating = Mating(rules.operators, rules.floor, members, scores, records, mating_rng)
-    replacements = _replacements(rules, scores, mating.islands, selecting_rng)
+    replacements = _replacements(rules, scores, mating.species, selecting_rng)
     ended = [place for place, member in enumerate(members) if member.has_ended]
     planned = [mating.successor(place, replacements[place]) for place in ended]
     planned += [mating.newcomer() for _ in range(num_vacant)]
@@ -131,7 +131,7 @@ def breed_untrained(
     mating = Mating(closing.operators, rules.floor, members, scores, records, mating_rng)
     worst = Truncation(share=closing.share, confidence=ANY_DIFFERENCE)
     replacements = by_truncation(
-        scores.naming, scores.confirming, worst, mating.islands, selecting_rng
+        scores.naming, scores.confirming, worst, mating.species, selecting_rng
     )
     children = {
         place: mating.successor(place, replacement)
@@ -143,17 +143,17 @@ def breed_untrained(
 
 
 def _replacements(
-    rules: PopulationOptions, scores: Scores, islands: Sequence[str], rng: np.random.Generator
+    rules: PopulationOptions, scores: Scores, species: Sequence[str], rng: np.random.Generator
 ) -> list[Replacement]:
     selection, naming, confirming = rules.selection, scores.naming, scores.confirming
     match selection:
         case Truncation():
-            return by_truncation(naming, confirming, selection, islands, rng)
+            return by_truncation(naming, confirming, selection, species, rng)
         case Tournament():
-            return by_tournament(naming, confirming, selection, islands, rng)
+            return by_tournament(naming, confirming, selection, species, rng)
         case Pareto():
             objectives = scores.naming_objectives, scores.confirming_objectives
-            return by_pareto(*objectives, selection, islands, rng)
+            return by_pareto(*objectives, selection, species, rng)
         case NoSelection():
             return unchanged(naming.shape[1])
         case _:
@@ -174,8 +174,8 @@ class Mating:
     rng: np.random.Generator
 
     @property
-    def islands(self) -> list[str]:
-        """The islands of selection, K names: the shapes, or one where distillation joins them."""
+    def species(self) -> list[str]:
+        """Each member's species, K names: its shape; all are one where there is distillation."""
         return ["" if self._distillation() else member.shape for member in self.members]
 
     def successor(self, place: int, replacement: Replacement) -> Successor:
@@ -185,8 +185,8 @@ class Mating:
             return Successor((source,), Clone(), dict(self.members[source].params), is_child=False)
         if self.members[source].shape != self.members[place].shape:
             distillation = self._distillation()
-            assert distillation is not None, "selection keeps to islands that nothing joins"
-            params = dict(self.members[place].params)  # an island keeps its shape
+            assert distillation is not None, "selection keeps to one species"
+            params = dict(self.members[place].params)  # a species keeps its shape
             return Successor((place, source), distillation, params)
         return self._child(source)
 
@@ -245,7 +245,7 @@ class Mating:
         return self.operators[int(self.rng.choice(len(chances), p=chances))]
 
     def _distillation(self) -> DistillationCrossover | None:
-        """Return the operator that joins islands, None if there is none."""
+        """Return the operator that makes one species of all, None if there is none."""
         return next((o for o in self.operators if isinstance(o, DistillationCrossover)), None)
 
 

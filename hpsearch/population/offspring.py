@@ -46,6 +46,7 @@ from hpsearch.population.operators.weights import (
     with_statistics_of,
 )
 from hpsearch.population.statistics import Floats, chance_better, resampled_rho
+from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import ScriptedPolicy
@@ -116,22 +117,20 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
 
 def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:
     """Return positions that players meet against their panels, playing as in training's games."""
-    device, is_host = players[0].net.weights.device, role == "host"
+    device = players[0].net.weights.device
     never = torch.zeros(1, device=device)
     parts = []
     for player in players:
         rate = torch.full((1,), player.style.rate, device=device)
         for name in player.config.measured_against()[role]:
-            opponent = ScriptedPolicy(name)
             part = visited(
                 role,
-                player.policy if is_host else opponent,
-                opponent if is_host else player.policy,
+                *host_first(role, player.policy, ScriptedPolicy(name)),
                 game_config(player.config),
                 starts=_stream(device, seed, role, "starts", name).keys,
                 num_games=NUM_LANES,
                 num_moves=NUM_MOVES,
-                exploration=(rate, never) if is_host else (never, rate),
+                exploration=host_first(role, rate, never),
                 stream=_stream(device, seed, role, "moves", name),
             )
             parts.append(part)
@@ -170,11 +169,10 @@ def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int)
 
 def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> Floats:
     """Return the strength of both players in one role, float64 (R, 2)."""
-    config, is_host = players["first"].config, role == "host"
+    config = players["first"].config
     own, scripted = banks(players), scripted_groups(config.measured_against()[role])
     played = crossplay(
-        own if is_host else scripted,
-        scripted if is_host else own,
+        *host_first(role, own, scripted),
         game_config(config),
         num_games=num_games,
         max_steps=config.evaluation.max_steps,
@@ -184,5 +182,5 @@ def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, se
     # Both roles resample with one seed, since they played from the same starts.
     rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
     log_rho = np.log(resampled_rho(played.moves, NUM_SAMPLES, rng))
-    strengths: Floats = log_rho.mean(axis=2) if is_host else -log_rho.mean(axis=1)
+    strengths: Floats = log_rho.mean(axis=2) if role == "host" else -log_rho.mean(axis=1)
     return strengths

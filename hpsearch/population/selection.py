@@ -2,11 +2,11 @@
 
 Parents are named by their results on one set of starts and confirmed by those on another, since the
 best of many were also lucky; without a surely better parent a member keeps its place. Only members
-of one island can take each other's places. High is good; a score that is not a number, of a member
+of one species can take each other's places. High is good; a score that is not a number, of a member
 that failed, is the lowest there is. Axes: K members, R samples, M objectives.
 
 All rules take scores ``naming`` on the starts that name parents and ``confirming`` on others,
-(R, K), and the name of each member's ``islands``.
+(R, K), and the name of each member's ``species``.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,12 +37,12 @@ def by_truncation(
     naming: Floats,
     confirming: Floats,
     options: Truncation,
-    islands: Sequence[str],
+    species: Sequence[str],
     rng: np.random.Generator,
 ) -> list[Replacement]:
-    """Return for each member itself, or a child of one of the best of its island.
+    """Return for each member itself, or a child of one of the best of its species.
 
-    Where none of the best are of its island, the best of the island takes the place. Source:
+    Where none of the best are of its species, the best of the species takes the place. Source:
     Jaderberg et al., Population based training of neural networks (arXiv 1711.09846), section
     4.1.1, "truncation selection".
     """
@@ -51,8 +51,8 @@ def by_truncation(
     rank, best = {member: place for place, member in enumerate(order)}, set(order[:num])
 
     def candidates_for(member: int) -> list[int]:
-        island = islands[member]
-        above = [better for better in order[: rank[member]] if islands[better] == island]
+        own = species[member]
+        above = [better for better in order[: rank[member]] if species[better] == own]
         return [better for better in above if better in best] or above[:1]
 
     def is_better(source: int, member: int) -> bool:
@@ -65,17 +65,17 @@ def by_tournament(
     naming: Floats,
     confirming: Floats,
     options: Tournament,
-    islands: Sequence[str],
+    species: Sequence[str],
     rng: np.random.Generator,
 ) -> list[Replacement]:
-    """Return for each elite itself, for all others a child of a tournament's winner on the island.
+    """Return for each elite itself, for all others a child of a tournament's winner of the species.
 
     If the winner is not surely better, a child of the member itself.
     """
     scores = _mean(naming)
     elites = set(best_first(scores)[: options.elites].tolist())
     replacements = unchanged(len(scores))
-    for member, others in enumerate(_members_of_island(islands)):
+    for member, others in enumerate(_members_of_species(species)):
         if member not in elites:
             winner = tournament(scores, others, options.size, rng)
             is_sure = _is_surely_better(confirming, winner, member, options.confidence)
@@ -93,20 +93,20 @@ def by_pareto(
     naming: Floats,
     confirming: Floats,
     options: Pareto,
-    islands: Sequence[str],
+    species: Sequence[str],
     rng: np.random.Generator,
 ) -> list[Replacement]:
-    """Return for each member itself, or a child of one of the best front of its island.
+    """Return for each member itself, or a child of one of the best front of its species.
 
     Of objectives (R, K, M). Those are replaced that NSGA-II would drop first; the confidence is the
     share of confirming samples in which the parent must lie in a better front.
     """
     objectives = naming.mean(axis=0)
     order, front = nsga2_order(objectives).tolist(), front_of_each(objectives)
-    island_of, fronts = _members_of_island(islands), fronts_of_samples(confirming)
+    species_of, fronts = _members_of_species(species), fronts_of_samples(confirming)
 
     def candidates_for(member: int) -> list[int]:
-        others = island_of[member]
+        others = species_of[member]
         best = front[others].min()
         undominated: list[int] = others[front[others] == best].tolist()
         return undominated if front[member] > best else []
@@ -127,7 +127,7 @@ def _with_worst_replaced(
 ) -> list[Replacement]:
     """Return replacements of the ``num`` worst members, in ``order`` best first, by candidates.
 
-    Only members that have candidates count: so the best of an island stays, however bad it is
+    Only members that have candidates count: so the best of a species stays, however bad it is
     among all, and the next worst is replaced.
     """
     replacements = unchanged(len(order))
@@ -159,10 +159,10 @@ def _mean(samples: Floats) -> Floats:
     return means
 
 
-def _members_of_island(islands: Sequence[str]) -> list[Ints]:
-    """Return for each member all those of its island."""
-    names = np.array(list(islands))
-    return [np.flatnonzero(names == island) for island in islands]
+def _members_of_species(species: Sequence[str]) -> list[Ints]:
+    """Return for each member all those of its species."""
+    names = np.array(list(species))
+    return [np.flatnonzero(names == own) for own in species]
 
 
 def _num_in_share(share: float, num: int) -> int:

@@ -29,7 +29,7 @@ from hpsearch.study.work import DONE, Pacer, TimeLeft, steps_in_all, steps_made,
 from hpsearch.terminal import is_live, print_line, text_table
 
 if TYPE_CHECKING:
-    from hpsearch.cluster.population import PopulationProgress  # which loads torch
+    from hpsearch.cluster.job_training import TrainingProgress  # which loads torch
     from hpsearch.trainers.evaluation import Metrics
 
 LOG_SECONDS = 10.0
@@ -248,7 +248,7 @@ class TrainingDisplay:
         self._metrics: Metrics = {}
         self._num_measured = 0  # evaluations so far
 
-    def show(self, standing: "PopulationProgress") -> None:
+    def show(self, standing: "TrainingProgress") -> None:
         """Show the standing; a log gets a line with each evaluation."""
         (step,), speed = standing.steps, standing.steps_per_second
         measured = standing.measured.get(0)

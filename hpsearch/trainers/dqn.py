@@ -115,10 +115,6 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     def _learner(self, role: str) -> QLearner:
         return QLearner(role, self.configs, self.device)
 
-    def _train(self) -> None:
-        self.run("rollout", self._play)
-        self.run("update", self._learn)
-
     def _play(self) -> None:
         for _ in range(self.config.rollout_length):
             moves = self.rollouts.play(looks_ahead=False)

@@ -16,6 +16,7 @@ from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.random import derive_key
 from hpsearch.game.rules import GameConfig
+from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.config.weight_layout import num_actions
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
 from hpsearch.trainers.playing import ActionTally, member_noise, play
@@ -125,14 +126,12 @@ def _play_modes(
     rates = torch.tensor([0.0, how.exploration], device=how.device)
     explore, never = rates[modes], torch.zeros(1, device=how.device)
     tally = ActionTally(role, num_actions(role, how.game.dimension), modes, num_members)
-    is_host = role == "host"
     moves, finished, _ = play(
-        policy if is_host else opponent,
-        opponent if is_host else policy,
+        *host_first(role, policy, opponent),
         starts.repeat(num_members, num_modes, 1, 1),
         max_steps=how.max_steps,
         reposition=how.game.reposition,
-        exploration=(explore, never) if is_host else (never, explore),
+        exploration=host_first(role, explore, never),
         noise=member_noise(noise_keys, num_modes * how.num_games),
         tally=tally,
     )

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.rules import HostActionEncoder, points_text, subset_text
+from hpsearch.game.rules import points_text, subset_text
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.members import rows_of
-from hpsearch.trainers.policies import Policy, Position
+from hpsearch.trainers.policies import Policy, Position, choose
 
 NOISE = 4
 """random numbers a game and move: two for the host, two for the agent"""
@@ -70,7 +70,6 @@ def play(
     moves made int64, fewer where it exceeded the bound of the rules and stopped unfinished.
     """
     kernel = BACKENDS[default_backend(starts.device)]
-    encoder = HostActionEncoder(starts.shape[-1])
     games = _Games(starts, max_steps)
     num_games = starts.shape[1]
     host_rate, agent_rate = (rate.expand(num_games) for rate in exploration)
@@ -79,9 +78,8 @@ def play(
         # A game's noise does not depend on which others are still in progress.
         numbers = rows_of(noise(), games.lanes)
         position = Position.of(games.points)
-        action = host(position, None, numbers[..., :2], host_rate[games.lanes])
-        subset = encoder.decode(action)
-        axis = agent(position, subset, numbers[..., 2:], agent_rate[games.lanes])
+        of_lanes = host_rate[games.lanes], agent_rate[games.lanes]
+        action, subset, axis = choose(host, agent, position, numbers, of_lanes)
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
         games.advance(*kernel.move(games.points, subset, axis, reposition))
@@ -175,7 +173,6 @@ def record_game(
     `derive_key`, is that of the random numbers.
     """
     kernel = BACKENDS[default_backend(start.device)]
-    encoder = HostActionEncoder(start.shape[-1])
     keys = torch.tensor([key], device=start.device)
     noise = Stream(keys, torch.zeros_like(keys))
     never = torch.zeros(1, device=start.device)
@@ -184,8 +181,7 @@ def record_game(
     while not rules.is_over(points) and not is_capped and len(moves) < max_steps:
         numbers = noise.uniform(NOISE).unsqueeze(0)
         seen = Position.of(points[None, None])
-        subset = encoder.decode(host(seen, None, numbers[..., :2], never))
-        axis = agent(seen, subset, numbers[..., 2:], never)
+        _, subset, axis = choose(host, agent, seen, numbers, (never, never))
         after, capped = kernel.move(seen.points, subset, axis, reposition)
         num_left = int(rules.is_live(after).sum())
         moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))

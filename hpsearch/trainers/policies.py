@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.players import agent_player, host_player
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.members import member_stream
 from hpsearch.trainers.networks import Arithmetic, Network
@@ -60,6 +61,19 @@ class Policy(Protocol):
                 drawn from the legal ones.
         """
         ...
+
+
+def choose(
+    host: Policy, agent: Policy, position: Position, noise: Tensor, rates: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the host's action (P, B), its subset bool (P, B, D) and the agent's axis (P, B).
+
+    The host takes the first two of the ``noise`` (P, B, 4 or more), the agent the next two;
+    ``rates`` are their exploration rates.
+    """
+    action = host(position, None, noise[..., 0:2], rates[0])
+    subset = HostActionEncoder(position.points.shape[-1]).decode(action)
+    return action, subset, agent(position, subset, noise[..., 2:4], rates[1])
 
 
 Weigh = Callable[[Tensor, Tensor], Tensor]

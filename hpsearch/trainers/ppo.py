@@ -133,10 +133,6 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
             "target_kl": self._target_kl,
         }
 
-    def _train(self) -> None:
-        self.run("rollout", self._play)
-        self.run("update", self._learn)
-
     def _play(self) -> None:
         moves = [self.rollouts.play(looks_ahead=True) for _ in range(self.config.rollout_length)]
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))

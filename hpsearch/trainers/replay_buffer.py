@@ -53,17 +53,11 @@ class Rings(NamedTuple):
     points: Tensor
     """int32 (P, R, N, D), or (P, R, 0, D) where they are not asked for"""
     observation: Tensor
-    """float32 (P, R, F)"""
     subset: Tensor
-    """int64 (P, R)"""
     action: Tensor
-    """int64 (P, R)"""
     reward: Tensor
-    """float32 (P, R)"""
     done: Tensor
-    """bool (P, R)"""
     last: Tensor
-    """bool (P, R)"""
 
 
 def _flat(places: Tensor, num_places: int) -> Tensor:

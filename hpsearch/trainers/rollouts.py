@@ -19,10 +19,12 @@ from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, ScriptedAg
 from hpsearch.trainers.config.common import Player
 from hpsearch.trainers.config.players import (
     LEARNER,
+    OTHER,
     ListedCheckpoint,
     ListedOpponent,
     ListedPlayer,
     ListedSnapshots,
+    host_first,
 )
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
@@ -34,6 +36,7 @@ from hpsearch.trainers.policies import (
     Position,
     RegroupedPolicy,
     ScriptedPolicy,
+    choose,
 )
 
 
@@ -76,7 +79,6 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
 L = TypeVar("L", bound=Learner)
 SavedPlayers = Mapping[tuple[str, str], SavedPlayer]
 """by role and path"""
-OTHER = {"host": "agent", "agent": "host"}
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Roles(Generic[L]):
             opponent: Policy = MixedPolicy(policies, draws.opponent)
         else:
             opponent = self._opponent(other, self._config.players()[other])
-        host, agent = (own, opponent) if role == "host" else (opponent, own)
+        host, agent = host_first(role, own, opponent)
         places = [n for n, item in enumerate(listed) if isinstance(item, ListedSnapshots)]
         lanes = slice(first, first + num_games)
         return GameGroup(learner, lanes, host, agent, draws, places[0] if places else -1)
@@ -247,8 +249,8 @@ class Rollouts(Generic[L]):
         """Return the host's action and the agent's axis in the games of a group."""
         position, noise = before.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
         rate = group.learner.exploration(self._step)
-        action = group.host(position, None, noise[..., 0:2], rate)
-        return action, group.agent(position, self.encoder.decode(action), noise[..., 2:4], rate)
+        action, _, axis = choose(group.host, group.agent, position, noise, (rate, rate))
+        return action, axis
 
     def _count(self, done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended, bool (P, B)."""

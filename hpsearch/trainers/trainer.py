@@ -78,8 +78,12 @@ class Trainer(ABC, Generic[C, L]):
         """Build what a role learns with by this algorithm."""
 
     @abstractmethod
-    def _train(self) -> None:
-        """Make one step: moves of every game, then updates."""
+    def _play(self) -> None:
+        """Make a step's moves of every game."""
+
+    @abstractmethod
+    def _learn(self) -> None:
+        """Make a step's updates."""
 
     @property
     def num_members(self) -> int:
@@ -91,7 +95,8 @@ class Trainer(ABC, Generic[C, L]):
         """Make ``steps`` training steps with every member."""
         for _ in range(steps):
             statistics = [learner.net.statistics.clone() for learner in self.learners]
-            self._train()
+            self._run("rollout", self._play)
+            self._run("update", self._learn)
             for learner, before in zip(self.learners, statistics, strict=True):
                 learner.keep_statistics(before)
             self.step += 1
@@ -100,7 +105,7 @@ class Trainer(ABC, Generic[C, L]):
                 if snapshots.is_look(self._steps_made):
                     snapshots.sync(self.learner(name).net, self.step)
 
-    def run(self, section: str, function: Callable[[], None]) -> None:
+    def _run(self, section: str, function: Callable[[], None]) -> None:
         """Do one part of a step under its name; on a GPU as a graph, see `graphs`."""
         with self.sections(section):
             self._graphs.run(section, function)

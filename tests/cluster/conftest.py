@@ -7,7 +7,7 @@ import torch
 from working import work
 
 from hpsearch import yaml_file
-from hpsearch.cluster import population, worker
+from hpsearch.cluster import job_training, worker
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import StudyDir
 
@@ -41,7 +41,7 @@ def same_threads_afterwards():
 
 @pytest.fixture
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(population, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(job_training, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(worker, "GLANCE_SECONDS", 0.01)
 
 

@@ -21,7 +21,7 @@ from slot_stories import (
 from working import work
 
 from hpsearch.cluster import member
-from hpsearch.cluster.population import Population
+from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import CorruptError, DiskError
@@ -159,15 +159,15 @@ def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> 
 def test_all_that_wait_begin_at_once_where_no_member_trains(pilot, monkeypatch) -> None:
     """Also more than there were before."""
     job, given = pilot([SHORT], [NEW, {**NEW, "seed": 4}])
-    finish = Population._finish
+    finish = JobTraining._finish
 
     def give_then(self):
         finish(self)
         if ended(job, 0) is not None:
             job.write_next(1, given)
 
-    monkeypatch.setattr(Population, "_admit", lambda self: None)
-    monkeypatch.setattr(Population, "_finish", give_then)
+    monkeypatch.setattr(JobTraining, "_admit", lambda self: None)
+    monkeypatch.setattr(JobTraining, "_finish", give_then)
     built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert [trainer.num_members for trainer in built] == [1, 2]

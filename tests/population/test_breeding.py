@@ -1,4 +1,4 @@
-"""The plan of a generation: islands, operators, explored parameters, and that it repeats."""
+"""The plan of a generation: species, operators, explored parameters, and that it repeats."""
 
 from collections import Counter
 from dataclasses import replace
@@ -136,7 +136,7 @@ def test_the_last_one_left_fills_all_places():
     selection=st.sampled_from([HALF, Tournament("tournament", size=2), Pareto("pareto")]),
     seed=st.integers(0, 99),
 )
-def test_islands_keep_their_shape(shapes, strengths, selection, seed):
+def test_species_keep_their_shape(shapes, strengths, selection, seed):
     num = len(shapes)
     scores = sure_scores(*(strengths.random() for _ in range(num)))
     rules = options(members=num, selection=selection, operators=(Clone(), AVERAGE, MUTATION))
@@ -198,7 +198,7 @@ LARGER = ({"net": "large host"}, {"net": "large agent", "more": 1})
 
 
 def test_a_child_that_grows_has_what_changes_and_explores_the_rest():
-    """Also beside others of its island, which is no more its own."""
+    """Also beside others of its species, which is no more its own."""
     rules = options(operators=(GROW,))
     seen = Counter()
     for seed in range(60):
@@ -379,7 +379,7 @@ def test_in_the_closing_who_finds_no_mate_has_no_child():
     assert not close(rules, members(4, "abcd"), sure_scores(3, 1, 4, 2))
 
 
-def test_in_the_closing_islands_are_joined_by_its_own_distillation():
+def test_in_the_closing_species_are_joined_by_its_own_distillation():
     for closing, places in [((MUTATION, DISTILLATION), {2, 3}), ((MUTATION,), {1, 3})]:
         rules = options(closing=Closing(closing))
         born = close(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1))
@@ -389,7 +389,7 @@ def test_in_the_closing_islands_are_joined_by_its_own_distillation():
         )
 
 
-def test_islands_are_joined_by_distillation():
+def test_species_are_joined_by_distillation():
     rules = options(operators=(Clone(), DISTILLATION))
     who = members(4, "aabb")
     for seed in range(10):
@@ -412,7 +412,7 @@ def test_a_distilled_child_may_learn_from_any_shape():
     assert any("aabb"[first] != "aabb"[second] for first, second in seen)
 
 
-def test_without_distillation_an_island_is_judged_by_itself():
+def test_without_distillatiin_a_species_is_judged_by_itself():
     who = members(4, "abbb")
     for seed in range(10):
         planned = plan(options(selection=Truncation(share=0.25)), who, sure_scores(9, 3, 2, 1))
@@ -420,13 +420,13 @@ def test_without_distillation_an_island_is_judged_by_itself():
         assert planned.places[3].is_child
         planned = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
         assert planned.places[1].parents == (0,)  # the worst that a member can replace
-        for place in (2, 3):  # alone on their islands
+        for place in (2, 3):  # alone in their species
             heir = planned.places[place]
             assert (heir.parents, heir.operator, heir.is_child) == ((place,), Clone(), False)
             assert heir.params == members(4)[place].params
 
 
-def test_an_island_of_equals_keeps_its_members():
+def test_a_species_of_equals_keeps_its_members():
     noise = np.tile(np.array([9.0, 2.0, 2.0, 2.0]), (20, 1))
     objectives, roles = noise[:, :, None], np.stack([noise[0], np.zeros(4)], axis=1)
     scores = Scores(

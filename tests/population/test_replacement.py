@@ -15,10 +15,10 @@ CONFIDENCE = 0.9
 
 
 def with_options(rule, options):
-    """Return a rule that takes its options as keywords; without islands all members are of one."""
+    """Return a rule that takes its options as keywords; without species all members are of one."""
 
-    def replacements(named, fresh, *, rng, islands=None, **changes):
-        return rule(named, fresh, options(**changes), islands or ["one"] * named.shape[1], rng)
+    def replacements(named, fresh, *, rng, species=None, **changes):
+        return rule(named, fresh, options(**changes), species or ["one"] * named.shape[1], rng)
 
     return replacements
 
@@ -201,60 +201,60 @@ def test_a_share_above_nothing_is_at_least_one_member(rule, num):
     ]
 
 
-def who_gives_way(scores, islands, num):
-    """Return the worst of all, but for the best of each island, by going through them all."""
-    best = {max(range(len(scores)), key=lambda k: (islands[k] == i, scores[k])) for i in islands}
+def who_gives_way(scores, species, num):
+    """Return the worst of all, but for the best of each species, by going through them all."""
+    best = {max(range(len(scores)), key=lambda k: (species[k] == i, scores[k])) for i in species}
     return set(sorted(set(range(len(scores))) - best, key=lambda k: scores[k])[:num])
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
+def test_the_worst_of_all_give_way_to_the_best_of_their_species(seed):
     size = int(rng(seed).integers(2, 12))
-    islands = rng(seed).choice(list("abc"), size=size).tolist()
+    species = rng(seed).choice(list("abc"), size=size).tolist()
     scores = rng(seed + 1).permutation(size).astype(float)
     num = max(1, size // 3)
     replacements = by_truncation(
-        surely(*scores), surely(*scores), islands=islands, share=1 / 3, confidence=0.9, rng=rng()
+        surely(*scores), surely(*scores), species=species, share=1 / 3, confidence=0.9, rng=rng()
     )
-    leaving = who_gives_way(scores, islands, num)
+    leaving = who_gives_way(scores, species, num)
     assert {member for member, decision in enumerate(replacements) if decision.is_child} == leaving
     for member in leaving:
         source = replacements[member].source
         above = [
-            k for k in range(size) if islands[k] == islands[member] and scores[k] > scores[member]
+            k for k in range(size) if species[k] == species[member] and scores[k] > scores[member]
         ]
         assert source in above
         top = [k for k in above if scores[k] >= size - num]
         assert source in (top or [max(above, key=lambda k: scores[k])])
 
 
-def test_the_worst_island_stalls_no_other():
+def test_the_worst_species_stalls_no_other():
     scores = surely(9, 8, 7, 1)
     for seed in range(10):
         replacements = by_truncation(
-            scores, scores, islands="aaab", share=0.25, confidence=0.9, rng=rng(seed)
+            scores, scores, species="aaab", share=0.25, confidence=0.9, rng=rng(seed)
         )
         assert [decision.is_child for decision in replacements] == [False, False, True, False]
         assert replacements[2].source == 0
 
 
-def test_a_pareto_parent_is_unsurpassed_on_its_island():
-    # Front 0 is of island a alone; on b the third is in front 1, and the fourth behind it.
+def test_a_pareto_parent_is_unsurpassed_in_its_species():
+    # Front 0 is of species a alone; on b the third is in front 1, and the fourth behind it.
     objectives = np.array([[4.0, 5.0], [5.0, 4.0], [3.0, 3.0], [1.0, 1.0], [2.0, 0.5]])
     samples = np.tile(objectives, (20, 1, 1))
     for seed in range(10):
         replacements = by_pareto(
-            samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
+            samples, samples, species="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
         )
         assert replacements[:3] == [Replacement(member, False) for member in range(3)]
         assert replacements[3:] == [Replacement(2, True), Replacement(2, True)]
 
 
-def test_a_tournament_is_held_on_an_island():
+def test_a_tournament_is_held_in_a_species():
     scores = surely(9, 8, 3, 2, 1)
     for seed in range(10):
         replacements = by_tournament(
-            scores, scores, islands="aabbc", size=3, elites=1, confidence=0.9, rng=rng(seed)
+            scores, scores, species="aabbc", size=3, elites=1, confidence=0.9, rng=rng(seed)
         )
         assert replacements == [
             Replacement(0, False),

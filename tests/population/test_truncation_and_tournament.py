@@ -20,8 +20,8 @@ def rng(seed=0):
 def truncation(scores, share, generator):
     """Return the source of what comes in each place, where scores are sure."""
     samples, options = np.tile(scores, (5, 1)), Truncation(share=share, confidence=0.5)
-    islands = ["one"] * len(scores)
-    replacements = by_truncation(samples, samples, options, islands, generator)
+    species = ["one"] * len(scores)
+    replacements = by_truncation(samples, samples, options, species, generator)
     return np.array([replacement.source for replacement in replacements])
 
 
@@ -58,7 +58,7 @@ def test_tournament_winners_have_their_known_chances():
         assert (winners == member).mean() == pytest.approx(chance, abs=0.015)
 
 
-def test_all_of_a_small_island_meet():
+def test_all_of_a_small_species_meet():
     for size in (3, 6, 9):
         assert {tournament(SCORES, np.array([1, 2, 5]), size, rng(seed)) for seed in range(9)} == {
             5

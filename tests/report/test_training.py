@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from screens import Screen
 
-from hpsearch.cluster.population import PopulationProgress
+from hpsearch.cluster.job_training import TrainingProgress
 from hpsearch.report import progress as progress_module
 from hpsearch.report.progress import (
     LOG_SECONDS,
@@ -45,7 +45,7 @@ def lines_of(clock, standings) -> list[str]:
 
 
 def test_a_line_of_a_log(clock):
-    standing = PopulationProgress((1500,), 1234.56, {0: METRICS})
+    standing = TrainingProgress((1500,), 1234.56, {0: METRICS})
     assert lines_of(clock, [(62.0, standing)]) == [
         "[1:02] step 1,500 of 2,000 | 1,234.6 steps/s | time left 0:00 | "
         "rho/host/choose_first 0.2500, rho_sampled/host/choose_first 0.1250"
@@ -56,8 +56,8 @@ def test_time_left_is_the_steps_left_by_the_speed(clock):
     lines = lines_of(
         clock,
         [
-            (1.0, PopulationProgress((1000,), 10.0, {0: METRICS})),
-            (2.0, PopulationProgress((1000,), 0.0, {0: METRICS})),
+            (1.0, TrainingProgress((1000,), 10.0, {0: METRICS})),
+            (2.0, TrainingProgress((1000,), 0.0, {0: METRICS})),
         ],
     )
     assert "time left 1:40 |" in lines[0]
@@ -68,7 +68,7 @@ def test_a_log_has_a_line_an_evaluation_and_one_now_and_then(clock):
     measured = {2, 3, 9}
     seconds = [0.1 * LOG_SECONDS * number for number in range(25)]
     standings = [
-        (at, PopulationProgress((step,), 5.0, {0: METRICS} if step in measured else {}))
+        (at, TrainingProgress((step,), 5.0, {0: METRICS} if step in measured else {}))
         for step, at in enumerate(seconds)
     ]
     steps = [int(re.search(r"step (\d+)", line)[1]) for line in lines_of(clock, standings)]
@@ -78,7 +78,7 @@ def test_a_log_has_a_line_an_evaluation_and_one_now_and_then(clock):
 
 
 def test_a_log_holds_no_control_characters(clock):
-    for line in lines_of(clock, [(1.0, PopulationProgress((5,), 2.0, {0: METRICS}))]):
+    for line in lines_of(clock, [(1.0, TrainingProgress((5,), 2.0, {0: METRICS}))]):
         assert line.isprintable()
 
 
@@ -87,8 +87,8 @@ def test_a_terminal_shows_a_panel_with_the_last_metrics(terminal):
     console = Console(file=file, width=100, height=40)
     with open_panel(console) as panel:
         display = TrainingDisplay(panel, 200)
-        display.show(PopulationProgress((50,), 20.0, {0: METRICS}))
-        display.show(PopulationProgress((100,), 20.0, {}))
+        display.show(TrainingProgress((50,), 20.0, {0: METRICS}))
+        display.show(TrainingProgress((100,), 20.0, {}))
     last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue()).rpartition("step:")[2]
     assert "100 of 200" in last
     assert "20.0 steps/s" in last

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.rules import GameConfig, HostActionEncoder
+from hpsearch.game.rules import GameConfig
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators.base import (
     check_members,
@@ -26,9 +26,9 @@ from hpsearch.population.operators.base import (
     normal,
     scratch,
 )
-from hpsearch.trainers.config.weight_layout import POLICY
+from hpsearch.trainers.config.weight_layout import POLICY, num_actions
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import Policy, Position, features_of, legal_values, softmax
+from hpsearch.trainers.policies import Policy, Position, choose, features_of, legal_values, softmax
 
 NUM_PASSES = 16
 """backward passes at most that tell what matters to a mutation, K"""
@@ -184,19 +184,16 @@ def visited(
     """
     device = starts.device
     games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)
-    encoder = HostActionEncoder(game.dimension)
     features, legal = [], []
     for _ in range(num_moves):
         noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
         # The games continue in place.
         position = Position.of(games.points.clone())
-        action = host(position, None, noise[..., :2], exploration[0])
-        subset = encoder.decode(action)
-        axis = agent(position, subset, noise[..., 2:], exploration[1])
+        action, subset, axis = choose(host, agent, position, noise, exploration)
         seen = None if role == "host" else subset
         features.append(features_of(position.observation, seen))
         if seen is None:
-            seen = subset.new_ones(*subset.shape[:2], encoder.num_actions)
+            seen = subset.new_ones(*subset.shape[:2], num_actions(role, game.dimension))
         legal.append(seen)
         games.step(action, axis)
     return MetPositions(torch.cat(features, dim=1), torch.cat(legal, dim=1))

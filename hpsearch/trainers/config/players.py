@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config import net_arch
 from hpsearch.trainers.config.optim import NonNegativeNumber, PositiveNumber
 
+T = TypeVar("T")
 Role = Literal["host", "agent"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+OTHER: Final = {"host": "agent", "agent": "host"}
 HostName = Literal["random", "random_pair", "all_coord", "zeillinger"]
 AgentName = Literal["random", "choose_first", "choose_last"]
 OpponentName = Literal[
@@ -80,6 +82,11 @@ class AttentionEncoder:
 
 
 Encoder = FlattenEncoder | DeepSetsEncoder | AttentionEncoder
+
+
+def host_first(role: str, own: T, other: T) -> tuple[T, T]:
+    """Return what belongs to the host, then what belongs to the agent; ``own`` is ``role``'s."""
+    return (own, other) if role == "host" else (other, own)
 
 
 def net_arch_faults(key: str, items: tuple[Any, ...]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The training of several trials as one population: what happens between two steps.
+"""The training of the trials of a job as one population: what happens between two steps.
 
 Killed at any moment, it leaves whole checkpoints from which the next attempt goes on. A trial that
 comes later takes a free row, once it will be measured at the same moments as the others.
@@ -38,16 +38,16 @@ STRIDE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class PopulationProgress:
+class TrainingProgress:
     steps: tuple[int, ...]
     steps_per_second: float
     measured: Mapping[int, Metrics]  # by trial: the evaluations of this moment
 
 
-Watcher = Callable[[PopulationProgress], None]
+Watcher = Callable[[TrainingProgress], None]
 
 
-class Population:
+class JobTraining:
     def __init__(
         self,
         members: Sequence[Member],
@@ -149,7 +149,7 @@ class Population:
             self._monitor.beat()
             if slots.members and self._watcher is not None:
                 steps = tuple(slots.steps.values())
-                self._watcher(PopulationProgress(steps, self._steps_per_second, metrics))
+                self._watcher(TrainingProgress(steps, self._steps_per_second, metrics))
             self._finish()
             self._admit()
             self._beat()
