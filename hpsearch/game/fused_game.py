@@ -36,8 +36,7 @@ class FusedGame:
         ``backend`` is a name in `kernels.BACKENDS`. Scripted players need no observations; where
         nothing ``observes`` the positions, they are not computed.
 
-        Raises:
-            ValueError: if an argument is out of its range.
+        Raises ValueError if an argument is out of its range.
         """
         self.device = torch.device(device)
         _check_arguments(config, keys, num_games, self.device, backend)

@@ -15,8 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-PADDING = -1
-"""Every coordinate of a row that holds no point."""
+PADDING = -1  # Every coordinate of a row that holds no point
 
 MAX_COORDINATE = 2**30
 """A game with a larger coordinate is capped: it ends, because int32 could soon not hold it."""
@@ -54,8 +53,7 @@ def check_move(subset: Tensor, axis: Tensor) -> None:
     ``subset`` is bool (..., D), ``axis`` int64 (...). On a CUDA device the check is an assertion of
     the device, because reading its result here would stall the stream.
 
-    Raises:
-        ValueError: if a move is illegal (tensors on the CPU).
+    Raises ValueError if a move is illegal (tensors on the CPU).
     """
     coordinates = torch.arange(subset.shape[-1], device=subset.device)
     chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
@@ -168,8 +166,7 @@ class HostActionEncoder:
     def encode(self, subset: Tensor) -> Tensor:
         """Return the indices of bool (..., D) subsets as int64 (...); waits for a CUDA device.
 
-        Raises:
-            ValueError: if a subset has not D bits or fewer than two coordinates.
+        Raises ValueError if a subset has not D bits or fewer than two coordinates.
         """
         if subset.shape[-1] != self.dimension:
             raise ValueError(f"a subset has {self.dimension} bits, got {tuple(subset.shape)=}")
@@ -231,8 +228,7 @@ def reward_function(name: str) -> Reward:
     return REWARDS[name]
 
 
-COMPACT_BELOW = 10
-"""coordinates below this are written without anything between them"""
+COMPACT_BELOW = 10  # coordinates below this are written without anything between them
 
 
 def points_text(points: Tensor) -> str:
@@ -253,18 +249,12 @@ def subset_text(subset: Tensor) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GameConfig:
-    dimension: int
-    """D, the coordinates of a point, at least 2."""
-    max_num_points: int
-    """N, the points a start is drawn with, and the rows of its tensor."""
-    max_value: int
-    """The largest coordinate of a start, itself included, at least 1."""
-    max_steps: int
-    """A game that is not done after so many moves is truncated, at least 1."""
-    reposition: bool
-    """Whether each coordinate's minimum is subtracted after each move."""
-    reward: str
-    """What the host gets for a move, a name in `REWARDS`; the agent gets its negative."""
+    dimension: int  # D, the coordinates of a point, at least 2
+    max_num_points: int  # N, the points a start is drawn with, and the rows of its tensor
+    max_value: int  # The largest coordinate of a start, itself included, at least 1
+    max_steps: int  # A game that is not done after so many moves is truncated, at least 1
+    reposition: bool  # Whether each coordinate's minimum is subtracted after each move
+    reward: str  # What the host gets for a move, a name in `REWARDS`; the agent gets its negative
 
     def __post_init__(self) -> None:
         _check_range("dimension", self.dimension, 2, MAX_DIMENSION)

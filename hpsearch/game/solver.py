@@ -43,10 +43,8 @@ from hpsearch.game.kernels.cpu_loops import (
 from hpsearch.game.kernels.interface import scalar
 from hpsearch.game.rules import HostActionEncoder, subset_bits
 
-Position = bytes
-"""the rows of a position in its shared form; empty when the game is over"""
-Replies = tuple[Position, ...]
-"""what the agent's answers to one subset lead to"""
+Position = bytes  # the rows of a position in its shared form; empty when the game is over
+Replies = tuple[Position, ...]  # what the agent's answers to one subset lead to
 
 MAX_DEPTH: Final = 40
 """No known start needs a third of this; a deeper search would not end in a lifetime."""
@@ -66,9 +64,8 @@ class Solver:
     def depth(self, points: Sequence[Sequence[int]]) -> int:
         """Return the value of a position given by its points, rows of D natural numbers.
 
-        Raises:
-            ValueError: if the rows are no such points, the value exceeds MAX_DEPTH, or a coordinate
-                exceeds 2^30 on the way.
+        Raises ValueError if the rows are no such points, the value exceeds MAX_DEPTH, or a
+        coordinate exceeds 2^30 on the way.
         """
         position = self.position(points)
         for limit in range(self._at_least.get(position, 0), MAX_DEPTH + 1):
@@ -250,8 +247,7 @@ Lengths = NDArray[np.float64]
 Solve = Callable[[PositionGraph], tuple[float, bool]]
 """a graph to the length of its start's game, and whether that is certain"""
 
-LEVELS_A_LOOK = 8
-"""levels between two searches for a circle, which cost more than a level does"""
+LEVELS_A_LOOK = 8  # levels between two searches for a circle, which cost more than a level does
 
 __all__ = ["Agent", "Host", "SearchLimits", "longest_game", "shortest_game"]
 
@@ -263,8 +259,7 @@ Agent = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchLimits:
-    max_moves: int
-    """games that take longer count as unbounded"""
+    max_moves: int  # games that take longer count as unbounded
     max_positions: int
     """what is undecided when so many positions of a start have been found counts as unbounded"""
     reposition: bool

@@ -30,12 +30,9 @@ class Metric:
     """One number, once for every combination of its labels."""
 
     name: str
-    kind: Literal["gauge", "counter"]
-    """a counter only rises, and its name ends in _total"""
-    text: str
-    """what it is"""
-    labels: tuple[str, ...]
-    """their names"""
+    kind: Literal["gauge", "counter"]  # a counter only rises, and its name ends in _total
+    text: str  # what it is
+    labels: tuple[str, ...]  # their names
     values: Mapping[LabelValues, float] = field(default_factory=dict)
 
 
@@ -44,10 +41,8 @@ class Histogram:
     """How often something took how long, once for every combination of its labels."""
 
     name: str
-    text: str
-    """what it is"""
-    labels: tuple[str, ...]
-    """their names"""
+    text: str  # what it is
+    labels: tuple[str, ...]  # their names
     bounds: tuple[float, ...]
     """upper ends of the buckets, ascending; what lies above them all has another bucket"""
     observed: Mapping[LabelValues, Sequence[float]] = field(default_factory=dict)
@@ -143,8 +138,7 @@ def _buckets(bounds: Sequence[float], observed: Sequence[float]) -> list[tuple[s
     return [*buckets, ("+Inf", float(len(ascending)))]
 
 
-ADDRESS = "127.0.0.1"
-"""what a job serves is for this machine alone, without a token"""
+ADDRESS = "127.0.0.1"  # what a job serves is for this machine alone, without a token
 MEMBER_LABELS = ("study", "trial", "role")
 JOB_LABELS = ("study", "job")
 SECTION_LABELS = ("study", "job", "section")

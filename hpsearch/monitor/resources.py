@@ -58,8 +58,7 @@ class LayerTensors:
     """The tensors of a population's layers by name, each with the member as its first axis."""
 
     weights: Mapping[str, Tensor]
-    gradients: Mapping[str, Tensor | None]
-    """None where a layer has no gradient (yet)"""
+    gradients: Mapping[str, Tensor | None]  # None where a layer has no gradient (yet)
 
 
 @torch.no_grad()

@@ -13,14 +13,11 @@ from typing import Generic, Protocol, TypeVar
 class MemberPlace:
     """Where the observations of one trial of the job go."""
 
-    trial: str
-    """its name in gauges"""
+    trial: str  # its name in gauges
     step: int
     """the step from which it continues; what an earlier attempt wrote of later steps is dropped"""
-    training_log: Path
-    """a file"""
-    tensorboard: Path
-    """a folder"""
+    training_log: Path  # a file
+    tensorboard: Path  # a folder
 
 
 @dataclass(frozen=True)
@@ -29,10 +26,8 @@ class JobPlace:
 
     study: str
     job: str
-    textfile: Path
-    """a file, ending in .prom as node_exporter's textfile collector wants it"""
-    traces: Path
-    """a folder"""
+    textfile: Path  # a file, ending in .prom as node_exporter's textfile collector wants it
+    traces: Path  # a folder
 
 
 @dataclass(frozen=True)
@@ -51,23 +46,18 @@ class Timing:
 class MemberSnapshot:
     place: MemberPlace
     step: int
-    scalars: Mapping[str, float]
-    """by name: ``loss`` of the role ``host`` is ``host/loss``"""
-    layers: Mapping[str, float]
-    """by name: ``host/0.weight/gradient_std``; empty while switched off"""
+    scalars: Mapping[str, float]  # by name: ``loss`` of the role ``host`` is ``host/loss``
+    layers: Mapping[str, float]  # by name: ``host/0.weight/gradient_std``; empty while switched off
 
 
 @dataclass(frozen=True)
 class MonitorSnapshot:
     """What was observed of all members and of the job that trains them."""
 
-    at: float
-    """seconds since the epoch"""
+    at: float  # seconds since the epoch
     members: tuple[MemberSnapshot, ...]
-    timings: Mapping[str, Timing]
-    """by section, since the snapshot before; empty while switched off"""
-    job: Mapping[str, float]
-    """steps_per_second and, while switched on, the use of resources"""
+    timings: Mapping[str, Timing]  # by section, since the snapshot before; empty while switched off
+    job: Mapping[str, float]  # steps_per_second and, while switched on, the use of resources
 
 
 class Closable(Protocol):

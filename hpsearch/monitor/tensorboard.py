@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from hpsearch.monitor.config import needed
 from hpsearch.monitor.snapshot import MemberFiles, MemberPlace, MemberSnapshot, MonitorSnapshot
 
-POLYNOMIAL: Final = 0x82F63B78
-"""Castagnoli's, bits reversed"""
+POLYNOMIAL: Final = 0x82F63B78  # Castagnoli's, bits reversed
 ALL_ONES: Final = 0xFFFFFFFF
 
 

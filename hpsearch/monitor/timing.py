@@ -32,8 +32,7 @@ def _no_section(name: str) -> AbstractContextManager[Any]:
     return _NOTHING
 
 
-NO_SECTIONS: Sections = _no_section
-"""blocks that do nothing, while the loop is not observed"""
+NO_SECTIONS: Sections = _no_section  # blocks that do nothing, while the loop is not observed
 
 
 class NamedSections:

@@ -35,8 +35,7 @@ CHECKS = 20
 MAX_CHECK_SECONDS = 5.0
 
 
-OnHang = Callable[[str, str], None]
-"""called with a sentence and the stacks of all threads"""
+OnHang = Callable[[str, str], None]  # called with a sentence and the stacks of all threads
 
 
 class Watchdog:

@@ -26,10 +26,8 @@ from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 
-STRIDE = 50
-"""steps of its training between two signs of life"""
-RESPONSE = "response"
-"""its name among scripted players"""
+STRIDE = 50  # steps of its training between two signs of life
+RESPONSE = "response"  # its name among scripted players
 KNOWN_TO_BOTH = "random"
 """a scripted player of either role, for a configuration must name one to be measured against"""
 
@@ -44,16 +42,11 @@ class Exploited:
     """
 
     value: float
-    low: float
-    """lower end of the bootstrap 95 % interval, over starts"""
-    high: float
-    """upper end"""
-    steps: int
-    """of the response's training"""
-    response: Rho
-    """of the player, greedy, against the response"""
-    panel: Rho
-    """of the player, greedy, against its panel: the geometric mean"""
+    low: float  # lower end of the bootstrap 95 % interval, over starts
+    high: float  # upper end
+    steps: int  # of the response's training
+    response: Rho  # of the player, greedy, against the response
+    panel: Rho  # of the player, greedy, against its panel: the geometric mean
 
 
 def exploit(
@@ -161,9 +154,8 @@ def train_response(
     A whole checkpoint of an earlier call in ``folder`` is kept. ``give_sign`` is called every few
     steps.
 
-    Raises:
-        CorruptError: if the checkpoint is damaged.
-        ConflictError: if it holds no learned player of the role.
+    Raises CorruptError if the checkpoint is damaged, ConflictError if it holds no learned player of
+    the role.
     """
     there = checkpoint.path_of(folder, steps)
     if there.exists() and checkpoint.is_whole(there):

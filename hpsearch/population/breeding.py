@@ -42,20 +42,16 @@ from hpsearch.population.selection import (
 )
 from hpsearch.population.statistics import Floats
 
-ANY_DIFFERENCE = 0.5
-"""confidence with which any difference counts"""
+ANY_DIFFERENCE = 0.5  # confidence with which any difference counts
 
 
 @dataclass(frozen=True)
 class JudgedMember:
     """A member that played in the match."""
 
-    params: Mapping[str, Any]
-    """hyperparameters, in the form in which the study stores them"""
-    has_ended: bool
-    """whether its interval is over, so that something comes next"""
-    shape: str
-    """members of one shape can give each other their weights"""
+    params: Mapping[str, Any]  # hyperparameters, in the form in which the study stores them
+    has_ended: bool  # whether its interval is over, so that something comes next
+    shape: str  # members of one shape can give each other their weights
     families: tuple[str, ...]
     """of each role's networks; kin, of the same families, share the beginning of their training"""
     is_pair: bool
@@ -67,22 +63,18 @@ class JudgedMember:
 class Successor:
     """What comes next in a member's place."""
 
-    parents: tuple[int, ...]
-    """members; the first gives all that the operator does not make"""
+    parents: tuple[int, ...]  # members; the first gives all that the operator does not make
     operator: OperatorOptions
     params: dict[str, Any]
-    is_child: bool = True
-    """whether it was made by selection; else the member continues as it is"""
+    is_child: bool = True  # whether it was made by selection; else the member continues as it is
 
 
 @dataclass(frozen=True)
 class BreedingPlan:
     """What comes next in a population."""
 
-    places: Mapping[int, Successor]
-    """by member whose interval has ended"""
-    vacancies: Sequence[Successor]
-    """in the places of members that were lost before they could play"""
+    places: Mapping[int, Successor]  # by member whose interval has ended
+    vacancies: Sequence[Successor]  # in the places of members that were lost before they could play
 
 
 def breed(
@@ -164,10 +156,8 @@ def _replacements(
 class Mating:
     """Finds parents and operators; only growth changes the first parent's hyperparameters here."""
 
-    operators: Sequence[OperatorOptions]
-    """by which children are made here; at least one"""
-    floor: float
-    """least chance of an operator"""
+    operators: Sequence[OperatorOptions]  # by which children are made here; at least one
+    floor: float  # least chance of an operator
     members: Sequence[JudgedMember]
     scores: Scores
     records: Mapping[str, OperatorRecord]

@@ -80,8 +80,7 @@ class GroupedPolicy:
     """The groups of one side as the one policy of all R rows."""
 
     groups: Sequence[PlayerGroup]
-    num_opponents: int
-    """of the other side"""
+    num_opponents: int  # of the other side
 
     def __call__(
         self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
@@ -117,8 +116,7 @@ class CrossPlay:
     agents: tuple[str, ...]
     moves: npt.NDArray[np.int64]
     """(P, Q, G), the cap where a game did not finish; game g of every pair has the same start"""
-    finished: npt.NDArray[np.bool_]
-    """(P, Q, G)"""
+    finished: npt.NDArray[np.bool_]  # (P, Q, G)
 
     def rho(self) -> Floats:
         """Return games decided a move, (P, Q): high where the host is strong; see `Rho`."""
@@ -189,8 +187,7 @@ the networks make of them"""
 class Players:
     """The players of one role, each name once."""
 
-    learned: Mapping[str, SavedPlayer]
-    """by name"""
+    learned: Mapping[str, SavedPlayer]  # by name
     scripted: tuple[str, ...]
 
     @property
@@ -267,8 +264,7 @@ def _joined(rows: Sequence[Sequence[CrossPlay]]) -> CrossPlay:
 def common_game(configs: Iterable[tuple[str, CommonConfig]]) -> GameConfig | None:
     """Return the game that all know, of players as names and configurations; None if none play.
 
-    Raises:
-        ConflictError: if they know different games.
+    Raises ConflictError if they know different games.
     """
     players = list(configs)
     names_of: dict[str, dict[str, None]] = {}  # in order; a pair of one name plays both sides

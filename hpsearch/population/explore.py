@@ -130,12 +130,9 @@ NOISES = (0.01, 0.1, 0.5, 1.0)
 class Kernel:
     """The covariance of the process; the variance of its function is 1."""
 
-    length_scale: float
-    """l, distance in x over which the function stays alike"""
-    forgetting: float
-    """w, from 0 (the function never changes) to below 1"""
-    noise: float
-    """variance of an observation's noise"""
+    length_scale: float  # l, distance in x over which the function stays alike
+    forgetting: float  # w, from 0 (the function never changes) to below 1
+    noise: float  # variance of an observation's noise
 
     def covariance(self, x: Floats, t: Floats, other_x: Floats, other_t: Floats) -> Floats:
         """Return the covariance (n, m) of the function at x (n, D), t (n,) and at the others."""
@@ -150,16 +147,11 @@ class Posterior:
     """The process after observations."""
 
     kernel: Kernel
-    x: Floats
-    """(n, D)"""
-    t: Floats
-    """(n,)"""
-    factor: Floats
-    """(n, n) Cholesky factor of the observations' covariance"""
-    weights: Floats
-    """(n,) inverse covariance times observations"""
-    log_evidence: float
-    """logarithm of the observations' density"""
+    x: Floats  # (n, D)
+    t: Floats  # (n,)
+    factor: Floats  # (n, n) Cholesky factor of the observations' covariance
+    weights: Floats  # (n,) inverse covariance times observations
+    log_evidence: float  # logarithm of the observations' density
 
     def predict(self, x: Floats, t: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation (m,) of the function at x (m, D) and t (m,)."""
@@ -192,11 +184,9 @@ def fit(x: Floats, t: Floats, y: Floats) -> Posterior:
     )
 
 
-NUM_CANDIDATES = 512
-"""points looked at, half of them anywhere and half near good ones"""
+NUM_CANDIDATES = 512  # points looked at, half of them anywhere and half near good ones
 NUM_ANCHORS = 8
-NEARNESS = 0.08
-"""standard deviation of the candidates around a good point"""
+NEARNESS = 0.08  # standard deviation of the candidates around a good point
 
 
 class Observations(NamedTuple):
@@ -205,12 +195,9 @@ class Observations(NamedTuple):
     All of one length n, and finite: members that failed are left out.
     """
 
-    x: Floats
-    """(n, D) places in the unit cube"""
-    t: Floats
-    """(n,) generations"""
-    change: Floats
-    """(n,) of the score over the generation; high is good"""
+    x: Floats  # (n, D) places in the unit cube
+    t: Floats  # (n,) generations
+    change: Floats  # (n,) of the score over the generation; high is good
 
 
 def propose(
@@ -259,25 +246,19 @@ def _under_way(model: Posterior, point: Floats, now: float) -> Posterior:
 class Generation:
     """One member's training over one generation."""
 
-    values: Mapping[str, Any]
-    """its hyperparameters, by name"""
+    values: Mapping[str, Any]  # its hyperparameters, by name
     generation: int
-    change: float
-    """of its score; high is good, not a number where it failed"""
+    change: float  # of its score; high is good, not a number where it failed
 
 
 @dataclass(frozen=True)
 class Exploring:
     """The parameters that children may change, and what is known of them."""
 
-    parameters: Mapping[str, Parameter]
-    """each after those on which its existence depends"""
-    is_active: IsActive
-    """whether a parameter exists under the child's values so far"""
-    history: Sequence[Generation]
-    """of all members; those that failed are left out of the model"""
-    generation: int
-    """the children's"""
+    parameters: Mapping[str, Parameter]  # each after those on which its existence depends
+    is_active: IsActive  # whether a parameter exists under the child's values so far
+    history: Sequence[Generation]  # of all members; those that failed are left out of the model
+    generation: int  # the children's
 
 
 def children_params(

@@ -18,28 +18,23 @@ from hpsearch.population.options import Matches, Pareto
 from hpsearch.population.ratings.nash import max_entropy_equilibrium
 from hpsearch.population.statistics import Floats, Ints, comparable, resampled_rho
 
-HOST, AGENT = range(2)
-"""places of the roles along an axis"""
+HOST, AGENT = range(2)  # places of the roles along an axis
 
 
 @dataclass(frozen=True)
 class Places:
     """Where a member's players stand in a match; None where it has no such player."""
 
-    host: int | None
-    """row"""
-    agent: int | None
-    """column"""
+    host: int | None  # row
+    agent: int | None  # column
 
 
 @dataclass(frozen=True)
 class OpponentWeights:
     """How much each player of a match counts as an opponent; each side sums to 1."""
 
-    hosts: Floats
-    """(P,)"""
-    agents: Floats
-    """(Q,)"""
+    hosts: Floats  # (P,)
+    agents: Floats  # (Q,)
 
 
 def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> OpponentWeights:
@@ -162,32 +157,24 @@ def _without(weights: Floats, partner: int | None) -> Floats:
 class MatchStanding:
     """Where the players of a match stand."""
 
-    members: Sequence[Places]
-    """K"""
-    archive: Sequence[Places]
-    """past champions"""
+    members: Sequence[Places]  # K
+    archive: Sequence[Places]  # past champions
     panel: Places
     """the first scripted host and the first scripted agent; scripted players come last"""
-    sizes: Floats
-    """(K,) numbers of weights"""
+    sizes: Floats  # (K,) numbers of weights
 
 
 @dataclass(frozen=True)
 class Scores:
     """What a match says of the members, on the starts that name parents and on fresh ones."""
 
-    naming: Floats
-    """(R, K) strengths"""
-    confirming: Floats
-    """(R, K) strengths on other starts"""
-    naming_objectives: Floats
-    """(R, K, M), high is good; M = 0 where strength alone counts"""
-    confirming_objectives: Floats
-    """(R, K, M)"""
+    naming: Floats  # (R, K) strengths
+    confirming: Floats  # (R, K) strengths on other starts
+    naming_objectives: Floats  # (R, K, M), high is good; M = 0 where strength alone counts
+    confirming_objectives: Floats  # (R, K, M)
     roles: Floats
     """(K, 2), what host and agent add to the strength; 0 of a role that is not learned"""
-    weights: OpponentWeights
-    """of opponents, by the starts that name parents"""
+    weights: OpponentWeights  # of opponents, by the starts that name parents
 
     @property
     def strength(self) -> Floats:

@@ -58,8 +58,7 @@ NUM_LANES: Final = 64
 NUM_MOVES: Final = 16
 """of each of these lanes: about one game of 20 points, so that early and late positions come"""
 
-ByRole = Mapping[str, SavedPlayer]
-"""what one checkpoint holds, by role; all of P = 1"""
+ByRole = Mapping[str, SavedPlayer]  # what one checkpoint holds, by role; all of P = 1
 
 
 def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
@@ -148,8 +147,7 @@ def _number(value: float, net: Network) -> torch.Tensor:
     return torch.full((1,), value, device=net.weights.device)
 
 
-NUM_SAMPLES: Final = 1000
-"""of the starts, R: chances are multiples of a thousandth"""
+NUM_SAMPLES: Final = 1000  # of the starts, R: chances are multiples of a thousandth
 
 
 def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int) -> float:

@@ -8,10 +8,8 @@ from hpsearch.population.normal import num_errors
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    tried: int
-    """children"""
-    accepted: int
-    """children that took their place in the population"""
+    tried: int  # children
+    accepted: int  # children that took their place in the population
 
     def __post_init__(self) -> None:
         if not 0 <= self.accepted <= self.tried:

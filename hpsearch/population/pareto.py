@@ -37,8 +37,7 @@ def fronts_of_samples(samples: Floats) -> Ints:
     # (K, R), so that those before a member are one block of memory.
     first, *others = (np.take_along_axis(place, order, axis=1).T.copy() for place in places)
     is_twin = np.all([column[1:] == column[:-1] for column in (first, *others)], axis=0)
-    depth = np.ones_like(first)
-    """one more than the front: 0 belongs to none"""
+    depth = np.ones_like(first)  # one more than the front: 0 belongs to none
     for k in range(1, len(depth)):
         dominating = np.ones(depth[:k].shape, dtype=np.bool_)
         for other in others:

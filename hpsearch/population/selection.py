@@ -23,10 +23,8 @@ from hpsearch.population.statistics import Floats, Ints, chance_better, comparab
 class Replacement(NamedTuple):
     """What comes in a member's place."""
 
-    source: int
-    """the member itself, or the one whose child replaces it"""
-    is_child: bool
-    """whether it is changed; else the source continues as it is"""
+    source: int  # the member itself, or the one whose child replaces it
+    is_child: bool  # whether it is changed; else the source continues as it is
 
 
 def unchanged(num_members: int) -> list[Replacement]:

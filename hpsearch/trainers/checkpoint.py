@@ -49,14 +49,10 @@ class Checkpoint:
     """What one member needs to go on."""
 
     step: int
-    tensors: dict[str, Tensor]
-    """the member's row of the trainer's state"""
-    config: dict[str, Any]
-    """the member's complete trainer configuration"""
-    parents: tuple[str, ...]
-    """sha256 of the checkpoints that this one descends from"""
-    kind: str
-    """why it was written"""
+    tensors: dict[str, Tensor]  # the member's row of the trainer's state
+    config: dict[str, Any]  # the member's complete trainer configuration
+    parents: tuple[str, ...]  # sha256 of the checkpoints that this one descends from
+    kind: str  # why it was written
 
 
 @dataclass(frozen=True)
@@ -98,8 +94,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 def load(path: Path, prefix: str = "") -> Checkpoint:
     """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
 
-    Raises:
-        CorruptError: if a file is missing or differs from the manifest.
+    Raises CorruptError if a file is missing or differs from the manifest.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -147,9 +142,8 @@ def saved_step(path: Path) -> int:
 def verify(path: Path) -> None:
     """Check every file of the checkpoint against its manifest.
 
-    Raises:
-        CorruptError: naming the first file that is missing or differs.
-        OSError: if a file cannot be read, which says nothing about what it holds.
+    Raises CorruptError naming the first file that is missing or differs, OSError if a file cannot
+    be read, which says nothing about what it holds.
     """
     try:
         manifest = parse_json(contents(path / MANIFEST))

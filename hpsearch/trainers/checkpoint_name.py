@@ -25,9 +25,7 @@ def step_of(path: str) -> int:
 def manifest_sha256(path: Path) -> str | None:
     """Return the sha256 of a checkpoint's manifest, which holds those of its files; None if absent.
 
-    Raises:
-        CorruptError: if it is no regular file, or too large.
-        DiskError: if it cannot be read.
+    Raises CorruptError if it is no regular file, or too large, DiskError if it cannot be read.
     """
     manifest = path / MANIFEST
     try:

@@ -24,23 +24,17 @@ from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
 Metrics = dict[str, Rho]
-BOOTSTRAP_SEED: Final = 0
-"""of all intervals"""
+BOOTSTRAP_SEED: Final = 0  # of all intervals
 
 
 @dataclass(frozen=True)
 class Measurement:
     game: GameConfig
-    num_games: int
-    """games an opponent and mode, G"""
-    max_steps: int
-    """moves after which a game counts as unfinished"""
-    exploration: float
-    """exploration rate of the sampled policy"""
-    split: str
-    """name of the set of starts; sets of different names are independent"""
-    modes: tuple[str, ...]
-    """MODES, or only the first: what never explores plays the same in both"""
+    num_games: int  # games an opponent and mode, G
+    max_steps: int  # moves after which a game counts as unfinished
+    exploration: float  # exploration rate of the sampled policy
+    split: str  # name of the set of starts; sets of different names are independent
+    modes: tuple[str, ...]  # MODES, or only the first: what never explores plays the same in both
     device: torch.device
 
 
@@ -56,12 +50,9 @@ def noise_key_of(split: str) -> int:
 class Games:
     """The games of one role against one opponent in one mode."""
 
-    lengths: tuple[int, ...]
-    """games that finished after 0, 1, 2, ... moves, up to the longest one"""
-    unfinished: int
-    """games that did not finish"""
-    actions: tuple[int, ...]
-    """how often the role chose each of its actions"""
+    lengths: tuple[int, ...]  # games that finished after 0, 1, 2, ... moves, up to the longest one
+    unfinished: int  # games that did not finish
+    actions: tuple[int, ...]  # how often the role chose each of its actions
 
     @classmethod
     def of(cls, lengths: Lengths, actions: Sequence[int]) -> "Games":
@@ -82,8 +73,7 @@ class Evaluation:
     metrics: Metrics
     """rho/ROLE/NAME, rho_sampled/ROLE/NAME and, against a whole panel, panel/ROLE, worst/ROLE and
     their like"""
-    games: dict[str, Games]
-    """by the names of rho: the games that it was measured on"""
+    games: dict[str, Games]  # by the names of rho: the games that it was measured on
     entropies: dict[str, float]
     """entropy/ROLE, entropy_sampled/ROLE: of the role's actions, in nats"""
 
@@ -111,8 +101,7 @@ def evaluate(
     ]
 
 
-Played = tuple[Lengths, Games]
-"""one member's games in one mode against one opponent"""
+Played = tuple[Lengths, Games]  # one member's games in one mode against one opponent
 
 
 def _play_modes(

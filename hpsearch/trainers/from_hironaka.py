@@ -103,15 +103,11 @@ class OldRole:
     """A role that learns. A step is one gradient step."""
 
     batch_size: Positive
-    initial_rollout_size: Positive
-    """games played before the first step"""
-    steps_before_rollout: Positive
-    """steps between two rollouts"""
+    initial_rollout_size: Positive  # games played before the first step
+    steps_before_rollout: Positive  # steps between two rollouts
     steps_before_update_target: Positive
-    rollout_size: Positive
-    """games of a rollout, all from fresh starts"""
-    max_rollout_step: Positive
-    """moves of a rollout's game"""
+    rollout_size: Positive  # games of a rollout, all from fresh starts
+    max_rollout_step: Positive  # moves of a rollout's game
     optim: OldAdam | OldSGD
     er: Rate
     net_arch: tuple[Any, ...]
@@ -164,10 +160,8 @@ CHOSEN: Final = "chosen"
 
 @dataclass(frozen=True)
 class Remark:
-    kind: Kind
-    """it has another meaning, it is gone, or the old file said nothing of it"""
-    key: str
-    """dotted; ours where it was chosen, else the old one"""
+    kind: Kind  # it has another meaning, it is gone, or the old file said nothing of it
+    key: str  # dotted; ours where it was chosen, else the old one
     text: str
 
 
@@ -216,10 +210,8 @@ def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
 
 @dataclass(frozen=True)
 class OldPace:
-    rollout_length: int
-    """moves a step of ours"""
-    updates_per_step: int
-    """gradient steps, which are their steps, a step of ours"""
+    rollout_length: int  # moves a step of ours
+    updates_per_step: int  # gradient steps, which are their steps, a step of ours
 
     @classmethod
     def of(cls, role: OldRole) -> "OldPace":
@@ -263,16 +255,14 @@ SCRIPTED: Final = {"host": "random", "agent": "choose_first"}
 
 @dataclass(frozen=True)
 class Converted:
-    config: dict[str, Any]
-    """plain and complete"""
+    config: dict[str, Any]  # plain and complete
     remarks: tuple[Remark, ...]
 
 
 def convert(data: object, *, source: str) -> Converted:
     """Return the configuration that does what an old one, as plain data, meant to do.
 
-    Raises:
-        ConfigError: listing every missing or wrong key of the old file by its old name.
+    Raises ConfigError listing every missing or wrong key of the old file by its old name.
     """
     remarks: list[Remark] = []
     old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
@@ -384,8 +374,7 @@ def _optim(optim: OldAdam | OldSGD, pace: OldPace) -> dict[str, Any]:
     return {"name": optim.name, "args": args, "lr_schedule": schedule}
 
 
-LARGE_BUFFER = 4e9
-"""bytes"""
+LARGE_BUFFER = 4e9  # bytes
 
 
 def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:

@@ -30,9 +30,8 @@ def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
     It takes networks, targets, optimizers, snapshots, the step, and the memory where checkpoints
     hold it.
 
-    Raises:
-        CorruptError, ConfigError: if the checkpoint is missing, damaged or of another version.
-        ConflictError: if it is of another shape, naming what differs.
+    Raises CorruptError or ConfigError if the checkpoint is missing, damaged or of another version,
+    ConflictError if it is of another shape, naming what differs.
     """
     tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)
@@ -46,10 +45,8 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
     That role keeps its own networks, target, optimizer and snapshots, and takes all the rest: the
     memory, where checkpoints hold it, and what was drawn.
 
-    Raises:
-        CorruptError, ConfigError: as `inherit`.
-        ConflictError: if the checkpoint differs in more than the net_arch of one role, or not at
-            all, naming what differs.
+    Raises CorruptError or ConfigError as `inherit`, ConflictError if the checkpoint differs in more
+    than the net_arch of one role, or not at all, naming what differs.
     """
     tensors, differing = _inheritance(trainer, path, member)
     names: list[str] = [learner.name for learner in trainer.learners]
@@ -70,8 +67,7 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
 def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
     """Let one role of a member begin as it stands in the checkpoint at ``path``, the rest stays.
 
-    Raises:
-        CorruptError, ConflictError, ConfigError: as `inherit`.
+    Raises CorruptError or ConflictError or ConfigError as `inherit`.
     """
     tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)
@@ -93,8 +89,7 @@ def take_place(
     It learns by ``config``, of the others' shape. The place keeps counting its steps, and draws
     no random number that it or the other has drawn from its stream.
 
-    Raises:
-        ValueError: if ``config`` or ``state`` is of another shape.
+    Raises ValueError if ``config`` or ``state`` is of another shape.
     """
     step = trainer.step[member].clone()
     drawn = {

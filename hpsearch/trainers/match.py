@@ -28,22 +28,15 @@ from hpsearch.trainers.policies import Policy
 
 @dataclass(frozen=True, kw_only=True)
 class MatchRules:
-    dimension: int
-    """D"""
-    num_points: int
-    """points of a start"""
-    num_rows: int
-    """N, the rows of a position: as many as the players know, at least num_points"""
-    max_value: int
-    """coordinates of a start are uniform on 0..max_value"""
-    max_steps: int
-    """moves after which a game is stopped"""
+    dimension: int  # D
+    num_points: int  # points of a start
+    num_rows: int  # N, the rows of a position: as many as the players know, at least num_points
+    max_value: int  # coordinates of a start are uniform on 0..max_value
+    max_steps: int  # moves after which a game is stopped
     reposition: bool
     """subtract each coordinate's minimum after a move; changes what learned players see"""
-    num_moves: int
-    """moves of a match"""
-    num_lanes: int
-    """independent matches, L"""
+    num_moves: int  # moves of a match
+    num_lanes: int  # independent matches, L
 
     def __post_init__(self) -> None:
         if self.num_rows < self.num_points:
@@ -65,16 +58,13 @@ PUBLISHED: Final = MatchRules(
 )
 
 
-FIRST_GAMES: Final = 64
-"""games of a lane that tell how many more it takes"""
-MOST_GAMES: Final = 4096
-"""games of a lane that are played at once, which bounds the memory"""
+FIRST_GAMES: Final = 64  # games of a lane that tell how many more it takes
+MOST_GAMES: Final = 4096  # games of a lane that are played at once, which bounds the memory
 
 
 @dataclass(frozen=True)
 class MatchResult:
-    games: tuple[int, ...]
-    """games begun"""
+    games: tuple[int, ...]  # games begun
     stopped: tuple[int, ...]
     """games of these that were stopped: too many moves, or a coordinate beyond the rules' bound"""
 

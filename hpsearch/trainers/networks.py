@@ -35,8 +35,7 @@ from hpsearch.trainers.config.weight_layout import (
 )
 from hpsearch.trainers.graphs import compiled
 
-Draw = Callable[[Tensor], Tensor]
-"""from uniform noise (P, rows, columns) to first weights"""
+Draw = Callable[[Tensor], Tensor]  # from uniform noise (P, rows, columns) to first weights
 
 
 def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
@@ -381,8 +380,7 @@ class Network:
     def set_layers(self, member: int, tensors: Mapping[str, Tensor]) -> None:
         """Take over one member's tensors, named and laid out as `layers` gives them.
 
-        Raises:
-            ValueError: if they are of other names or shapes.
+        Raises ValueError if they are of other names or shapes.
         """
         own = self.layers(member)  # views of the weights
         shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}

@@ -29,8 +29,7 @@ from hpsearch.trainers.policies import LearnedPolicy, Style, build_net, draw, st
 class SavedPlayer:
     """One role of a checkpoint, ready to play with one member (P = 1)."""
 
-    config: TrainerConfig
-    """what it was trained with"""
+    config: TrainerConfig  # what it was trained with
     step: int
     net: Network
 
@@ -47,9 +46,8 @@ class SavedPlayer:
 def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     """Return the player that a checkpoint holds for ``role``, "host" or "agent".
 
-    Raises:
-        CorruptError, ConfigError: if the checkpoint is damaged or of another version.
-        ConflictError: if there is none, or the role did not learn in it.
+    Raises CorruptError or ConfigError if the checkpoint is damaged or of another version,
+    ConflictError if there is none, or the role did not learn in it.
     """
     saved, config = _load(path, f"{role}.net.")
     learning = config.learning()

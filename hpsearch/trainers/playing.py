@@ -17,8 +17,7 @@ from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.members import rows_of
 from hpsearch.trainers.policies import Policy, Position, choose
 
-NOISE = 4
-"""random numbers a game and move: two for the host, two for the agent"""
+NOISE = 4  # random numbers a game and move: two for the host, two for the agent
 
 Noise = Callable[[], Tensor]
 """returns the random numbers of the next move of all games, float32 (P, G, NOISE)"""
@@ -139,28 +138,22 @@ class _Games:
         return num_left > 0
 
 
-MAX_POINTS_WIDTH = 72
-"""characters of a position that a line shows; longer ones are cut"""
+MAX_POINTS_WIDTH = 72  # characters of a position that a line shows; longer ones are cut
 
 
 @dataclass(frozen=True)
 class Move:
-    points: Tensor
-    """int32 (N, D), the position before"""
-    subset: Tensor
-    """bool (D,), the host's choice"""
-    axis: int
-    """the agent's choice"""
+    points: Tensor  # int32 (N, D), the position before
+    subset: Tensor  # bool (D,), the host's choice
+    axis: int  # the agent's choice
     points_left: int
 
 
 @dataclass(frozen=True)
 class GameRecord:
     moves: tuple[Move, ...]
-    last: Tensor
-    """int32 (N, D), the position after the last move"""
-    is_over: bool
-    """false if the game was cut off or exceeds the bound of the rules"""
+    last: Tensor  # int32 (N, D), the position after the last move
+    is_over: bool  # false if the game was cut off or exceeds the bound of the rules
 
 
 @torch.no_grad()

@@ -127,8 +127,7 @@ class RegroupedPolicy:
     """A policy of R members that plays the games of P others, P * B / R games each."""
 
     policy: Policy
-    num_rows: int
-    """R, a multiple of P or 1"""
+    num_rows: int  # R, a multiple of P or 1
 
     def __call__(
         self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
@@ -150,8 +149,7 @@ class MixedPolicy:
     """Several policies, of which each game is played by one."""
 
     policies: Sequence[Policy]
-    index: Tensor
-    """int64 (P, B), the policy of each game"""
+    index: Tensor  # int64 (P, B), the policy of each game
 
     def __call__(
         self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
@@ -195,10 +193,8 @@ def draw(weights: Tensor, noise: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Style:
-    weigh: Weigh
-    """how it draws an action"""
-    rate: float
-    """how often it draws one while it is not asked to explore"""
+    weigh: Weigh  # how it draws an action
+    rate: float  # how often it draws one while it is not asked to explore
 
 
 def style(config: CommonConfig) -> Style:

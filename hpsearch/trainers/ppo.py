@@ -61,33 +61,22 @@ class ActorCritic(Learner):
 class Moves(NamedTuple):
     """What a role learns from in one step; the position axis is M, or m in a minibatch."""
 
-    features: Tensor
-    """float32 (P, M, I)"""
-    legal: Tensor
-    """bool (P, M, A)"""
-    action: Tensor
-    """int64 (P, M)"""
-    log_prob: Tensor
-    """float32 (P, M): of the action, by the policy that played"""
-    value: Tensor
-    """float32 (P, M): by the value network that there was while playing"""
-    advantage: Tensor
-    """float32 (P, M)"""
-    target: Tensor
-    """float32 (P, M): what the value network learns"""
+    features: Tensor  # float32 (P, M, I)
+    legal: Tensor  # bool (P, M, A)
+    action: Tensor  # int64 (P, M)
+    log_prob: Tensor  # float32 (P, M): of the action, by the policy that played
+    value: Tensor  # float32 (P, M): by the value network that there was while playing
+    advantage: Tensor  # float32 (P, M)
+    target: Tensor  # float32 (P, M): what the value network learns
 
 
 class LossCoefficients(NamedTuple):
     """What the configurations say of the loss, of each member."""
 
-    clip: Tensor
-    """float32 (P, 1)"""
-    value_clip: Tensor
-    """float32 (P, 1)"""
-    vf_coef: Tensor
-    """float32 (P,)"""
-    ent_coef: Tensor
-    """float32 (P,)"""
+    clip: Tensor  # float32 (P, 1)
+    value_clip: Tensor  # float32 (P, 1)
+    vf_coef: Tensor  # float32 (P,)
+    ent_coef: Tensor  # float32 (P,)
 
 
 class Losses(NamedTuple):

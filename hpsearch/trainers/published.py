@@ -19,8 +19,7 @@ class PublishedMatch:
     published: int
     rerun: int | None
     """counted by us with the published code; None where the player is not available"""
-    tolerance: float
-    """relative, of either figure, by which a reproduction may miss"""
+    tolerance: float  # relative, of either figure, by which a reproduction may miss
 
 
 TRAINED: Final = "published DQN"
@@ -43,13 +42,10 @@ class Singularity:
     """A start of the ADE table and its worst-case numbers of moves."""
 
     name: str
-    points: Rows
-    """the exponents, canonical"""
-    minimax: int | None
-    """under best play of both; None where nothing was published"""
+    points: Rows  # the exponents, canonical
+    minimax: int | None  # under best play of both; None where nothing was published
     zeillinger: int | None
-    best_model: int | None
-    """of the best published model"""
+    best_model: int | None  # of the best published model
 
 
 def _a(n: int) -> Rows:

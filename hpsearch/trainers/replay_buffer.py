@@ -22,36 +22,26 @@ from hpsearch.trainers.rollouts import Transitions
 class Batch(NamedTuple):
     """What to learn from: moves, and where each led after up to n of them."""
 
-    points: Tensor
-    """int32 (P, B, N, D), no rows of it where the buffer does not keep points"""
-    observation: Tensor
-    """float32 (P, B, F)"""
-    subset: Tensor
-    """int64 (P, B): the host's action"""
-    action: Tensor
-    """int64 (P, B): the role's own action"""
-    reward: Tensor
-    """float32 (P, B), of n moves, discounted"""
-    next_observation: Tensor
-    """float32 (P, B, F), after n moves"""
-    next_subset: Tensor
-    """int64 (P, B): the host's action there"""
+    points: Tensor  # int32 (P, B, N, D), no rows of it where the buffer does not keep points
+    observation: Tensor  # float32 (P, B, F)
+    subset: Tensor  # int64 (P, B): the host's action
+    action: Tensor  # int64 (P, B): the role's own action
+    reward: Tensor  # float32 (P, B), of n moves, discounted
+    next_observation: Tensor  # float32 (P, B, F), after n moves
+    next_subset: Tensor  # int64 (P, B): the host's action there
     discount: Tensor
     """float32 (P, B): what the next position's value counts, 0 where the game is over"""
-    weight: Tensor
-    """float32 (P, B): corrects for how often a move is drawn; 1 where all are alike"""
+    weight: Tensor  # float32 (P, B): corrects for how often a move is drawn; 1 where all are alike
     known: Tensor
     """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
     stored after the last move that a game is allowed"""
-    places: Tensor
-    """int64 (P, B): where the first moves lie in the ring"""
+    places: Tensor  # int64 (P, B): where the first moves lie in the ring
 
 
 class Rings(NamedTuple):
     """What is stored of each move, as in `Transitions`, with R places instead of B games."""
 
-    points: Tensor
-    """int32 (P, R, N, D), or (P, R, 0, D) where they are not asked for"""
+    points: Tensor  # int32 (P, R, N, D), or (P, R, 0, D) where they are not asked for
     observation: Tensor
     subset: Tensor
     action: Tensor

@@ -18,10 +18,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Lengths:
-    moves: npt.NDArray[np.int64]
-    """(G,), the cap where the game did not finish"""
-    finished: npt.NDArray[np.bool_]
-    """(G,)"""
+    moves: npt.NDArray[np.int64]  # (G,), the cap where the game did not finish
+    finished: npt.NDArray[np.bool_]  # (G,)
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,9 @@ class Rho:
     """High means a strong host, low a strong agent."""
 
     value: float
-    low: float
-    """lower end of the bootstrap 95 % interval"""
-    high: float
-    """upper end of the bootstrap 95 % interval"""
-    capped: float
-    """share of games that did not finish"""
+    low: float  # lower end of the bootstrap 95 % interval
+    high: float  # upper end of the bootstrap 95 % interval
+    capped: float  # share of games that did not finish
     games: int
 
 

@@ -47,28 +47,18 @@ class Transitions(NamedTuple):
     observation, which a replay buffer does not keep: it learns from no `last` move.
     """
 
-    points: Tensor
-    """int32 (P, B, N, D)"""
-    observation: Tensor
-    """float32 (P, B, F), of the points"""
-    subset: Tensor
-    """int64 (P, B): the host's action at ``points``"""
-    action: Tensor
-    """int64 (P, B): the role's own action"""
-    reward: Tensor
-    """float32 (P, B)"""
-    next_points: Tensor
-    """int32 (P, B, N, D)"""
-    next_observation: Tensor
-    """float32 (P, B, F)"""
+    points: Tensor  # int32 (P, B, N, D)
+    observation: Tensor  # float32 (P, B, F), of the points
+    subset: Tensor  # int64 (P, B): the host's action at ``points``
+    action: Tensor  # int64 (P, B): the role's own action
+    reward: Tensor  # float32 (P, B)
+    next_points: Tensor  # int32 (P, B, N, D)
+    next_observation: Tensor  # float32 (P, B, F)
     next_subset: Tensor
     """int64 (P, B): the host's action at ``next_points``, 0 where it is not asked for"""
-    done: Tensor
-    """bool (P, B): the game is over"""
-    truncated: Tensor
-    """bool (P, B): the game was broken off"""
-    last: Tensor
-    """bool (P, B): no further move was allowed, whether this one ended the game or not"""
+    done: Tensor  # bool (P, B): the game is over
+    truncated: Tensor  # bool (P, B): the game was broken off
+    last: Tensor  # bool (P, B): no further move was allowed, whether this one ended the game or not
 
 
 def stack(moves: Sequence[Transitions]) -> Transitions:
@@ -77,8 +67,7 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
 
 
 L = TypeVar("L", bound=Learner)
-SavedPlayers = Mapping[tuple[str, str], SavedPlayer]
-"""by role and path"""
+SavedPlayers = Mapping[tuple[str, str], SavedPlayer]  # by role and path
 
 
 @dataclass(frozen=True)
@@ -86,14 +75,11 @@ class GameGroup(Generic[L]):
     """The games in which one role learns, and who plays them."""
 
     learner: L
-    lanes: slice
-    """which of all games"""
+    lanes: slice  # which of all games
     host: Policy
     agent: Policy
-    draws: Draws | None
-    """which of several opponents each game has; None where there is one"""
-    snapshots_at: int
-    """the place of the other role's snapshots among them, -1 where they are not"""
+    draws: Draws | None  # which of several opponents each game has; None where there is one
+    snapshots_at: int  # the place of the other role's snapshots among them, -1 where they are not
 
 
 class Roles(Generic[L]):

@@ -50,9 +50,8 @@ class Trainer(ABC, Generic[C, L]):
 
         ``saved_players`` by role and path have been loaded already; others are loaded now.
 
-        Raises:
-            ValueError: if they are not of one shape.
-            ConflictError: if the machine has no such device.
+        Raises ValueError if they are not of one shape, ConflictError if the machine has no such
+        device.
         """
         if len({shape_key(config) for config in configs}) != 1:
             raise ValueError("members of one population must share every field but per-member ones")
@@ -312,9 +311,8 @@ class Trainer(ABC, Generic[C, L]):
     def load(self, path: Path, member: int) -> None:
         """Let one member go on from the checkpoint at ``path``.
 
-        Raises:
-            CorruptError: if the checkpoint is damaged or incomplete.
-            ConflictError: if it was written with another configuration.
+        Raises CorruptError if the checkpoint is damaged or incomplete, ConflictError if it was
+        written with another configuration.
         """
         saved = checkpoint.load(path)
         differing = training_differences(saved.config, to_plain(self.configs[member]))

@@ -48,22 +48,17 @@ class NamedDepths:
 
     name: str
     exact: int
-    reference: Unbounded
-    """of the role's reference player"""
+    reference: Unbounded  # of the role's reference player
     player: Unbounded
 
 
 @dataclass(frozen=True)
 class RandomDepths:
     starts: int
-    exact: float
-    """mean value of the starts"""
-    player: Unbounded
-    """mean worst case where it is bounded; nan if it never is"""
-    regret: Unbounded
-    """mean distance to the exact value where it is bounded; nan if it never is"""
-    unbounded: float
-    """share of starts from which the games need not end"""
+    exact: float  # mean value of the starts
+    player: Unbounded  # mean worst case where it is bounded; nan if it never is
+    regret: Unbounded  # mean distance to the exact value where it is bounded; nan if it never is
+    unbounded: float  # share of starts from which the games need not end
 
 
 @dataclass(frozen=True)

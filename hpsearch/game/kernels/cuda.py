@@ -145,10 +145,8 @@ def _of_each_game(program: Any, points: Tensor, result: Tensor) -> Tensor:
 
 
 class _Launch(NamedTuple):
-    grid: tuple[int]
-    """The number of programs."""
-    num_games: int
-    """G."""
+    grid: tuple[int]  # The number of programs
+    num_games: int  # G
     sizes: tuple[int, int, int, int]
     """N, D, ROWS and BLOCK, as every program of games ends its arguments."""
 

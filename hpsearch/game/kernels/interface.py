@@ -17,14 +17,10 @@ from hpsearch.game.rules import GameConfig
 class GameState(NamedTuple):
     """P x B games in progress. `Backend.step` changes all but ``keys`` in place."""
 
-    points: Tensor
-    """int32 (P, B, N, D), canonical, never over."""
-    lengths: Tensor
-    """int32 (P, B), the moves made so far in the present game."""
-    starts: Tensor
-    """int64 (P, B), the number of the present game's start position in its lane."""
-    keys: Tensor
-    """int64 (P,), what the start positions are drawn from."""
+    points: Tensor  # int32 (P, B, N, D), canonical, never over
+    lengths: Tensor  # int32 (P, B), the moves made so far in the present game
+    starts: Tensor  # int64 (P, B), the number of the present game's start position in its lane
+    keys: Tensor  # int64 (P,), what the start positions are drawn from
     observation: Tensor
     """float32 (P, B, N * D), that of ``points``; (P, B, 0) where none is asked for."""
 
@@ -36,16 +32,11 @@ class GameState(NamedTuple):
 class Step(NamedTuple):
     """What one move led to, before the games that ended were started again."""
 
-    next_points: Tensor
-    """int32 (P, B, N, D)."""
-    done: Tensor
-    """bool (P, B): at most one point is left."""
-    truncated: Tensor
-    """bool (P, B): ended by max_steps or by a coordinate above 2^30, and not done."""
-    length: Tensor
-    """int32 (P, B): the moves of this game, this one included."""
-    reward: Tensor
-    """float32 (P, B): what the host gets for this move."""
+    next_points: Tensor  # int32 (P, B, N, D)
+    done: Tensor  # bool (P, B): at most one point is left
+    truncated: Tensor  # bool (P, B): ended by max_steps or by a coordinate above 2^30, and not done
+    length: Tensor  # int32 (P, B): the moves of this game, this one included
+    reward: Tensor  # float32 (P, B): what the host gets for this move
     next_observation: Tensor
     """float32 (P, B, N * D), that of ``next_points``; (P, B, 0) where none is asked for."""
 

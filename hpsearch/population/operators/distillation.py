@@ -30,10 +30,8 @@ from hpsearch.trainers.policies import legal_values
 class Play(NamedTuple):
     """What a player thinks of positions."""
 
-    log_policy: Tensor
-    """float32 (P, B, A), 0 where the action is illegal"""
-    value: Tensor
-    """float32 (P, B)"""
+    log_policy: Tensor  # float32 (P, B, A), 0 where the action is illegal
+    value: Tensor  # float32 (P, B)
     action_values: Tensor | None
     """float32 (P, B, A), of a network that values actions, the illegal ones too"""
 
@@ -41,10 +39,8 @@ class Play(NamedTuple):
 class Lesson(NamedTuple):
     """What is to be imitated."""
 
-    policy: Tensor
-    """float32 (P, B, A), probabilities, 0 where the action is illegal"""
-    value: Tensor
-    """float32 (P, B)"""
+    policy: Tensor  # float32 (P, B, A), probabilities, 0 where the action is illegal
+    value: Tensor  # float32 (P, B)
 
 
 def distilled(

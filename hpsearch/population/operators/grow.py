@@ -43,9 +43,8 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
     layer's: copies that stay equal learn the same for ever. New blocks' other weights are drawn as
     a fresh network's.
 
-    Raises:
-        ValueError: if ``target`` cannot be reached by widening and new layers, or ``stream`` is
-            not of P members.
+    Raises ValueError if ``target`` cannot be reached by widening and new layers, or ``stream`` is
+    not of P members.
     """
     check_members(net, stream=stream)
     if _frame(net) != _frame(target):

@@ -30,8 +30,7 @@ from hpsearch.trainers.config.weight_layout import POLICY, num_actions
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import Policy, Position, choose, features_of, legal_values, softmax
 
-NUM_PASSES = 16
-"""backward passes at most that tell what matters to a mutation, K"""
+NUM_PASSES = 16  # backward passes at most that tell what matters to a mutation, K
 
 
 def sensitivity(net: Network, features: Tensor, stream: Stream) -> Tensor:
@@ -86,8 +85,7 @@ SMALLEST_LOG2_SCALE = -24.0
 """the first lower end, in root mean squares of the weights; the upper is 0, noise as large as the
 weights"""
 
-NUM_HALVINGS = 16
-"""of that range: the scale is found to 0.03 %"""
+NUM_HALVINGS = 16  # of that range: the scale is found to 0.03 %
 
 
 def safe_mutation(
@@ -146,10 +144,8 @@ def _size(rows: Tensor) -> Tensor:
 class MetPositions:
     """Positions that a role meets: what it sees, and what it may do."""
 
-    features: Tensor
-    """float32 (P, B, I)"""
-    legal: Tensor
-    """bool (P, B, A), at least one a position"""
+    features: Tensor  # float32 (P, B, I)
+    legal: Tensor  # bool (P, B, A), at least one a position
 
     def __add__(self, other: "MetPositions") -> "MetPositions":
         return MetPositions(

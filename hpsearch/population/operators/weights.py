@@ -62,8 +62,7 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
         strength: float32 (P,), 0 for no change.
         stream: one row a member.
 
-    Raises:
-        ValueError: if ``strength`` or ``stream`` is not of P members.
+    Raises ValueError if ``strength`` or ``stream`` is not of P members.
     """
     check_numbers(net, strength=strength)
     check_members(net, stream=stream)

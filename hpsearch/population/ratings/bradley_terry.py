@@ -18,20 +18,16 @@ MAX_STEPS = 100
 ENOUGH = 1e-20
 """squared Newton decrement, in units of log-likelihood: the squared distance to the optimum in
 standard errors"""
-BEARABLE = 1e-8
-"""the same, where rounding ends the search"""
+BEARABLE = 1e-8  # the same, where rounding ends the search
 
 
 @dataclass(frozen=True)
 class Strengths:
     """Strengths in logits; those of all players sum to zero."""
 
-    hosts: Floats
-    """(P,) high is strong"""
-    agents: Floats
-    """(Q,) high is strong, unlike with rho"""
-    covariance: Floats
-    """(K, K) of hosts, then agents"""
+    hosts: Floats  # (P,) high is strong
+    agents: Floats  # (Q,) high is strong, unlike with rho
+    covariance: Floats  # (K, K) of hosts, then agents
 
     def intervals(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals of hosts (2, P) and agents (2, Q)."""

@@ -27,8 +27,7 @@ class Cycle:
 
     hosts: tuple[int, ...]
     agents: tuple[int, ...]
-    strength: float
-    """the least that a side gains by a switch, in the payoff's unit"""
+    strength: float  # the least that a side gains by a switch, in the payoff's unit
 
 
 def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]:
@@ -139,12 +138,9 @@ def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> f
     return float(np.clip(cyclic_sum / total, 0.0, 1.0)) if total > 0 else 0.0
 
 
-SHARE = 0.01
-"""of an equilibrium below which a player is not named"""
-NUM_CYCLES = 3
-"""that are told, the strongest ones"""
-NOISE = 2.0
-"""standard errors of a difference that a switch must gain"""
+SHARE = 0.01  # of an equilibrium below which a player is not named
+NUM_CYCLES = 3  # that are told, the strongest ones
+NOISE = 2.0  # standard errors of a difference that a switch must gain
 
 
 def meta_game(moves: Ints, hosts: Sequence[str], agents: Sequence[str]) -> dict[str, Any] | None:

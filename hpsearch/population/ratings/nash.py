@@ -28,24 +28,18 @@ REMEDY = (
 DIGITS = 9
 """to which payoffs count, as parts of their range; equal but for rounding must not look different,
 and the solver of linear programs takes smaller numbers for zero"""
-ROUNDING = 1e-14
-"""differences, as parts of the largest payoff, that are none"""
-SOLVERS = ("highs", "highs-ipm")
-"""one gives up on a few degenerate games that the other solves"""
-LARGEST_SCALE = 1e6
-"""one over the least share, and over the least slack, that are told from zero"""
+ROUNDING = 1e-14  # differences, as parts of the largest payoff, that are none
+SOLVERS = ("highs", "highs-ipm")  # one gives up on a few degenerate games that the other solves
+LARGEST_SCALE = 1e6  # one over the least share, and over the least slack, that are told from zero
 
 
 @dataclass(frozen=True)
 class Equilibrium:
     """A pair of strategies from which neither side wants to depart."""
 
-    hosts: Floats
-    """(P,) how often each host is played"""
-    agents: Floats
-    """(Q,) how often each agent is played"""
-    value: float
-    """what hosts earn by it, in the payoff's unit"""
+    hosts: Floats  # (P,) how often each host is played
+    agents: Floats  # (Q,) how often each agent is played
+    value: float  # what hosts earn by it, in the payoff's unit
 
 
 def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
@@ -53,9 +47,8 @@ def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
 
     ``payoff`` (P, Q) is what hosts earn, such as rho.
 
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
-        RuntimeError: if it is not found, because players or payoffs are too close.
+    Raises ValueError if the payoff is not a matrix of finite numbers, RuntimeError if it is not
+    found, because players or payoffs are too close.
     """
     matrix = checked_payoff(payoff)
     rows, columns = undominated(matrix)
@@ -151,10 +144,8 @@ def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
 BARRIERS = tuple(10.0**-k for k in range(1, 12))
 MAX_STEPS = 60
 RANK_TOLERANCE = 1e-9
-ENOUGH = 1e-24
-"""squared Newton decrement, twice the entropy that is still to be won"""
-BEARABLE = 1e-10
-"""the same, where rounding ends the search"""
+ENOUGH = 1e-24  # squared Newton decrement, twice the entropy that is still to be won
+BEARABLE = 1e-10  # the same, where rounding ends the search
 
 
 def _maximum_entropy(inside: Floats, tight: Floats, loose: Floats, value: float) -> Floats:
@@ -224,10 +215,8 @@ def _climb(
 class NashRatings:
     """Ratings in the payoff's unit; those who are played in the equilibrium have its value."""
 
-    hosts: Floats
-    """(P,) what each host earns against the agents of the equilibrium; high is strong"""
-    agents: Floats
-    """(Q,) what each agent concedes to the hosts of the equilibrium; low is strong"""
+    hosts: Floats  # (P,) what each host earns against the agents of the equilibrium; high is strong
+    agents: Floats  # (Q,) what each agent concedes to the hosts of the equilibrium; low is strong
     equilibrium: Equilibrium
 
 

@@ -46,8 +46,7 @@ GRAMMAR = "a width N, 'b', 'l', 'rN', 'rlN' or {repeat: k, net_arch: [...]}"
 def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
     """Return the layers that ``net_arch`` stands for, repetitions unrolled.
 
-    Raises:
-        ValueError: naming the item that is not of the grammar, or if there are too many layers.
+    Raises ValueError naming the item that is not of the grammar, or if there are too many layers.
     """
     layers = tuple(islice(_layers(net_arch), MAX_LAYERS + 1))
     if len(layers) > MAX_LAYERS:

@@ -24,8 +24,7 @@ from hpsearch.trainers.config.players import (
 )
 
 Init = Literal["uniform", "orthogonal"]
-POLICY, VALUE = 0, 1
-"""towers of an actor-critic"""
+POLICY, VALUE = 0, 1  # towers of an actor-critic
 HIDDEN_GAIN = sqrt(2.0)
 """of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
 
@@ -53,8 +52,7 @@ class Tower:
     activation: Activation
     num_outputs: int
     init: Init = "uniform"
-    last_scale: float = 1.0
-    """factor of the last layer's first weights"""
+    last_scale: float = 1.0  # factor of the last layer's first weights
     dueling: bool = False
     """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
     value and advantages share all but the last layer"""
@@ -71,8 +69,7 @@ class Group:
     """Units that everything numbers alike."""
 
     width: int
-    is_hidden: bool
-    """inputs and outputs keep their order"""
+    is_hidden: bool  # inputs and outputs keep their order
 
 
 @dataclass(frozen=True)
@@ -88,22 +85,16 @@ class Heads:
 class Affine:
     """A weight (rows, columns) and a bias (columns) that follows it in the bank."""
 
-    name: str
-    """without ".weight" and ".bias" """
+    name: str  # without ".weight" and ".bias"
     kind: Literal["linear"] | NormKind
-    start: int
-    """of the weight in the bank"""
+    start: int  # of the weight in the bank
     shape: tuple[int, int]
-    rows: int | None
-    """the group that it reads; a norm has one row and works on what it writes"""
-    columns: tuple[int, ...]
-    """the groups that it writes, side by side"""
-    statistics: int | None
-    """where a batch norm's running means begin; its variances follow"""
+    rows: int | None  # the group that it reads; a norm has one row and works on what it writes
+    columns: tuple[int, ...]  # the groups that it writes, side by side
+    statistics: int | None  # where a batch norm's running means begin; its variances follow
     init: Init = field(compare=False)
     """how a linear layer's weights are first drawn; it is the same layer however that was"""
-    scale: float = field(compare=False)
-    """factor of them"""
+    scale: float = field(compare=False)  # factor of them
 
     @property
     def weight(self) -> slice:
@@ -137,8 +128,7 @@ class Item:
     affines: tuple[Affine, ...]
     identity_affines: tuple[Affine, ...]
     """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
-    is_projected: bool
-    """whether the layer has a skip with its own weights"""
+    is_projected: bool  # whether the layer has a skip with its own weights
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetW
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
-CHUNK = 4096
-"""weights that a thread updates at a time; five rows of them fit its cache"""
+CHUNK = 4096  # weights that a thread updates at a time; five rows of them fit its cache
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
 
-BLOCK: Final = 1024
-"""weights of a program"""
+BLOCK: Final = 1024  # weights of a program
 
 
 def adam(

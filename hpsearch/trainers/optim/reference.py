@@ -11,23 +11,17 @@ from torch import Tensor
 
 
 class Update(NamedTuple):
-    gradients: Tensor
-    """float32 (P, W)"""
-    scale: Tensor
-    """float32 (P,), what the gradients are multiplied by, from `clipping`"""
-    lr: Tensor
-    """float32 (P,), learning rates"""
-    active: Tensor
-    """bool (P,), whose weights move"""
+    gradients: Tensor  # float32 (P, W)
+    scale: Tensor  # float32 (P,), what the gradients are multiplied by, from `clipping`
+    lr: Tensor  # float32 (P,), learning rates
+    active: Tensor  # bool (P,), whose weights move
 
 
 class TargetWeights(NamedTuple):
     """The weights of a target network, which follow those that have just moved."""
 
-    weights: Tensor
-    """float32 (P, W), changed in place"""
-    tau: Tensor
-    """float32 (P,), the share of the way that they go (Polyak averaging); 0 leaves them"""
+    weights: Tensor  # float32 (P, W), changed in place
+    tau: Tensor  # float32 (P,), the share of the way that they go (Polyak averaging); 0 leaves them
 
 
 class Optimizer(Protocol):
@@ -65,22 +59,16 @@ def follow(target: TargetWeights | None, weights: Tensor) -> None:
 class Averages(NamedTuple):
     """What Adam remembers; changed in place."""
 
-    mean: Tensor
-    """float32 (P, W), moving average of the gradient"""
-    square: Tensor
-    """float32 (P, W), moving average of its square"""
-    updates: Tensor
-    """float32 (P, 1), updates made by each member"""
+    mean: Tensor  # float32 (P, W), moving average of the gradient
+    square: Tensor  # float32 (P, W), moving average of its square
+    updates: Tensor  # float32 (P, 1), updates made by each member
 
 
 class Hyperparameters(NamedTuple):
-    beta1: Tensor
-    """decay of the average of the gradient"""
-    beta2: Tensor
-    """decay of the average of its square"""
+    beta1: Tensor  # decay of the average of the gradient
+    beta2: Tensor  # decay of the average of its square
     eps: Tensor
-    weight_decay: Tensor
-    """decoupled; 0 for Adam"""
+    weight_decay: Tensor  # decoupled; 0 for Adam
 
 
 def adam(
