@@ -49,7 +49,7 @@ from hpsearch.population.statistics import Floats, chance_better, resampled_rho
 from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import ScriptedPolicy
+from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rollouts import game_config
 
 NUM_LANES: Final = 64
@@ -120,11 +120,12 @@ def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetP
     never = torch.zeros(1, device=device)
     parts = []
     for player in players:
+        own: Policy = player.policy
         rate = torch.full((1,), player.style.rate, device=device)
         for name in player.config.measured_against()[role]:
             part = visited(
                 role,
-                *host_first(role, player.policy, ScriptedPolicy(name)),
+                *host_first(role, own, ScriptedPolicy(name)),
                 game_config(player.config),
                 starts=_stream(device, seed, role, "starts", name).keys,
                 num_games=NUM_LANES,
