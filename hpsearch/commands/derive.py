@@ -65,7 +65,6 @@ def confirm(
 ) -> int:
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
-    from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)
     deriving.say_what_goes_on(view)
@@ -75,13 +74,10 @@ def confirm(
         _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
-        command_to_go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
+        go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
         training = deriving.confirmation_study(view, runs, top, seeds)
         compared = deriving.compared(view, training)
-        console = Terminal(stderr=as_json)
-        after = deriving.trained(
-            training, runs, console, command_to_go_on=command_to_go_on, submit=submit
-        )
+        after = deriving.trained(training, runs, go_on, submit=submit, as_json=as_json)
         if isinstance(after, int):
             return after
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
@@ -164,11 +160,8 @@ def replay(
     original = replaying.original_checkpoint(view, number)  # before anything is trained in vain
     training = deriving.replay_study(view, ancestry, number, runs, seeds)
     pin(view.folder, StudyDir((runs / training.spec.name).absolute()), [original])
-    command_to_go_on = f"hpsearch replay {view.name} --trial {number}{runs_option(runs)}"
-    console = Terminal(stderr=as_json)
-    after = deriving.trained(
-        training, runs, console, command_to_go_on=command_to_go_on, submit=submit
-    )
+    go_on = f"hpsearch replay {view.name} --trial {number}{runs_option(runs)}"
+    after = deriving.trained(training, runs, go_on, submit=submit, as_json=as_json)
     if isinstance(after, int):
         return after
     compared = replaying.compare_replay(view, number, after, games, num_mixed(ancestry, number))

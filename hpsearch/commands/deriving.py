@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch.analysis.candidates import Candidate, all_candidates, best_candidates
 from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
@@ -35,7 +33,7 @@ from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
 from hpsearch.study.view import StudyView, open_view
-from hpsearch.terminal import say
+from hpsearch.terminal import Terminal, say
 
 TOP = 5
 SEEDS = 5
@@ -44,7 +42,7 @@ MIN_MEMBERS = 2
 
 
 def trained(
-    study: Study, runs: Path, console: Console, *, command_to_go_on: str, submit: bool
+    study: Study, runs: Path, command_to_go_on: str, *, submit: bool, as_json: bool
 ) -> StudyView | int:
     """Train what is not trained, here or by ``submit``; return the study then, or an exit code."""
     folder = StudyDir((runs / study.spec.name).absolute())
@@ -60,6 +58,7 @@ def trained(
     ):
         after = before
     elif not submit:
+        console = Terminal(stderr=as_json)
         after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
     elif leave_to_driver(study, runs):
         print(f"when it has finished, compare with: {command_to_go_on}")

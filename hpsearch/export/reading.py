@@ -15,7 +15,7 @@ from torch import Tensor
 from hpsearch.analysis.examination import device_of
 from hpsearch.cluster.code_snapshot import versions
 from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.export.certificate import Certificate, Conditions, differences
+from hpsearch.export.certificate import Certificate, Conditions, differences, signer_of
 from hpsearch.export.folder import (
     INDEX,
     MOST_FILES,
@@ -28,7 +28,6 @@ from hpsearch.export.folder import (
     shown,
 )
 from hpsearch.export.programs import onnx_differences, program_differences
-from hpsearch.export.signature import signer_of
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.opponents import SavedPlayer

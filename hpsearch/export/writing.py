@@ -18,11 +18,10 @@ from hpsearch.cluster.code_snapshot import code_commit, versions
 from hpsearch.cluster.records import MatchPlan
 from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.errors import ConflictError, CorruptError, UsageError
-from hpsearch.export.certificate import certify
+from hpsearch.export.certificate import certify, sign
 from hpsearch.export.folder import FORMAT, INDEX, BundleDir, replacing
 from hpsearch.export.greedy import sample_positions
 from hpsearch.export.programs import write_onnx, write_program
-from hpsearch.export.signature import sign
 from hpsearch.export.text import config_text
 from hpsearch.game.random import derive_key
 from hpsearch.study.records import COMPLETE, Match, Trial

@@ -23,11 +23,10 @@ from safetensors.torch import load_file, save_file
 
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
-from hpsearch.export.certificate import certify
+from hpsearch.export.certificate import certify, sign
 from hpsearch.export.folder import FORMAT, SORTED_POINTS
 from hpsearch.export.programs import onnx_differences, program_differences, save_program
 from hpsearch.export.reading import read_bundle, reproduce
-from hpsearch.export.signature import sign
 from hpsearch.trainers.match import threads
 
 SHIPPED = Path(__file__).parents[2] / "reports/choose_first/best"
