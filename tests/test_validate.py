@@ -165,7 +165,7 @@ def test_the_quickstart_costs_what_its_shape_was_measured_to(tmp_path):
     """Sixteen trials of 2,400 steps, each of which took two threads the table's time."""
     cost = forecast(load_spec(ROOT / "studies/quickstart.yaml"), StudyDir(tmp_path))
     step = seconds_a_step("dqn, shipped")
-    assert cost.steps == 38_400
+    assert cost.trials * cost.steps_per_trial == 38_400
     assert cost.steps_per_second == pytest.approx(1 / step)
     assert cost.hours == pytest.approx(38_400 * step * 2 / 3600)
     assert (cost.unit, cost.is_bound) == ("CPU-hours", True)
@@ -222,7 +222,7 @@ def test_a_study_that_was_begun_costs_what_its_jobs_do(tmp_path):
     folder = begun(tmp_path, {"00000": [10.0] * 3, "00001": [20.0] * 2, "00002": [90.0]})
     (folder.jobs / "00003").mkdir()  # announced, and never written
     cost = forecast(study, folder)
-    assert (cost.steps, cost.steps_per_second) == (360, 40.0)
+    assert (cost.trials * cost.steps_per_trial, cost.steps_per_second) == (360, 40.0)
     assert cost.hours == pytest.approx(9 * 3 / 3600)
     assert (cost.is_bound, cost.source) == (False, "its own jobs so far")
     line = hpsearch(tmp_path, "validate", "study.yaml").stdout.splitlines()[1]
@@ -313,7 +313,7 @@ def test_a_member_of_a_population_trains_an_interval(tmp_path):
     write_trainer(tmp_path, {"replay_buffer/buffer_size": 20000})
     study = load_spec(ROOT / "studies/population_pairs.yaml")
     cost = forecast(study, StudyDir(tmp_path))
-    assert cost.steps == 48 * 1000
+    assert cost.trials * cost.steps_per_trial == 48 * 1000
     assert example_trial(study).config["steps"] == 1000
 
 

@@ -1,8 +1,7 @@
 """The blow-up tree of a start: what a deterministic host plays against every answer.
 
-A node is a position with the host's choice in it, an edge an answer of the agent; a leaf is a game
-that is over. The depth of the tree is the host's worst case. There are trees of a player's host and
-of best play, from the ADE singularities, as text and as pictures.
+A node is a position with the host's choice, an edge an answer of the agent, a leaf a game that is
+over; the depth is the host's worst case. There are trees of a player and of best play.
 """
 
 import textwrap

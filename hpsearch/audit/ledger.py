@@ -1,8 +1,7 @@
 """The events of a study, read once: what each trial, job and match came to.
 
-Each event is compared with what must have happened before it. These rules repeat what the driver's
-fold knows, on purpose: a fault of the fold would stay hidden otherwise. The fold itself, `folded`,
-serves where its result is what is compared: with a snapshot, what `gc` left, and nodes' parents.
+Each event is compared with what must have happened before it. These rules repeat the driver's fold
+on purpose, which would hide its own faults; `folded` serves where its result is what is compared.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

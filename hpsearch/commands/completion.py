@@ -1,8 +1,4 @@
-"""The script by which a shell completes our commands, made by shtab.
-
-The script holds all that is completed, so that pressing the key starts no Python. What an argument
-takes is told by its metavar.
-"""
+"""The script by which a shell completes our commands, made by shtab, without starting Python."""
 
 import argparse
 from collections.abc import Iterator

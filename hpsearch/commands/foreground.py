@@ -22,9 +22,7 @@ from hpsearch.study.state import FAILED, FINISHED
 from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import Terminal, say
 
-LEASE_PATIENCE = 3600.0
-"""seconds for which a submitted driver waits for the lease: a driver that lost its network may
-still hold it"""
+LEASE_PATIENCE = 3600.0  # seconds: a driver that lost its network may still hold the lease
 LEASE_GLANCE_SECONDS = 10.0
 
 

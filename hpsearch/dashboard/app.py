@@ -1,9 +1,8 @@
 """Between Optuna's dashboard and the browser: what is refused, kept and added.
 
 Nothing may be changed but notes. Of ten thousand trials, Optuna's dashboard makes thirty megabytes
-anew for every browser, every ten seconds, which takes it seconds; they are kept, and packed to a
-tenth, which goes through an ssh tunnel. Files of a study are offered as the dashboard's artifacts.
-The verdict on the best trial stands above every page, and the chart of importances shows ours.
+anew every ten seconds; they are kept, and packed to a tenth. Files of a study are offered as
+artifacts; the verdict stands above every page, and the chart of importances shows ours.
 """
 
 import gzip

@@ -1,8 +1,4 @@
-"""Our figures in the dashboard: the charts of the page, as plotly draws them, and little of them.
-
-What the dashboard cannot say by itself: learning curves with intervals in place of Optuna's own,
-importances beside the noise, and the champion of a population beside what Optuna calls the best.
-"""
+"""Our figures in the dashboard: charts of the page that Optuna's cannot draw by itself."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -28,9 +24,7 @@ from hpsearch.study.work import WAITED, Span, spans
 MAX_JOBS: Final = 300  # drawn one by one, the newest ones
 MAX_RELATIVES: Final = 1000  # of the newest generations
 MAX_MOMENTS: Final = 1000  # at which the number of jobs is drawn
-ATTR: Final = "dashboard:plot_data:{name}:0"
-"""where Optuna's dashboard looks for a figure; in a database it would lie in many pieces, each of
-which the dashboard passes by for every trial"""
+ATTR: Final = "dashboard:plot_data:{name}:0"  # where Optuna's dashboard looks for a figure
 
 
 def figure_attrs(

@@ -96,10 +96,6 @@ class Forecast:
     source: str | None  # where the speed was measured
     is_bound: bool  # whether it is of members one by one, who together take less
 
-    @property
-    def steps(self) -> int:
-        return self.trials * self.steps_per_trial
-
 
 def forecast(study: Study, folder: StudyDir) -> Forecast:
     base = next(iter(study.bases.values()))

@@ -39,9 +39,7 @@ LOG_SECONDS = 10.0
 class Progress:
     elapsed: float  # seconds in which its jobs were at work, in all runs
     done: float  # share of the budget's training steps that are made, 0 to 1
-    steps_per_second: float
-    """training steps of all members together; where they pause, to measure or to begin, the last
-    that was known"""
+    steps_per_second: float  # of all members together; while they pause, the last that was known
     time_left: TimeLeft | None  # None while it is being measured
     counts: dict[str, int]
     trials: str  # how many of the budget's have ended

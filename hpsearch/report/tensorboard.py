@@ -1,9 +1,8 @@
 """A folder that TensorBoard reads: a run a trial, kept up to date.
 
-A run is written wholly whenever its trial has changed. The new event file appears at once and tells
-readers to discard what the one before said; that one stays until the next, for a reader whose file
-vanishes may never look for another. Where a trial's job wrote event files itself
-(monitor.tensorboard), they are the run ``trial-N/training``, by a link.
+A run is written wholly whenever its trial has changed; its new event file tells readers to discard
+the one before, which stays until the next, for readers that look at it. Where a trial's job wrote
+event files (monitor.tensorboard), they are the run ``trial-N/training``, by a link.
 """
 
 import io

@@ -1,7 +1,4 @@
-"""Studies made of others: `confirm` and `replay` train again, `breed` a population of the best.
-
-Each is an ordinary study with a file below its folder, so every command works on it.
-"""
+"""Studies made of others, as files: `confirm` and `replay` train again, `breed` the best."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

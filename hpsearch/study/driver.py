@@ -64,9 +64,7 @@ def groups(
     )
 
 
-ASKED_AT_ONCE = 50
-"""trials recorded in one transaction; at most so many are left unrecorded by a driver that dies,
-and the next one takes them up (`Trials.ask`)"""
+ASKED_AT_ONCE = 50  # trials recorded in one transaction; a driver that dies leaves at most so many
 
 
 class Driver(DriverPart):

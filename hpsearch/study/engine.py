@@ -1,8 +1,7 @@
 """Connecting to databases: what passes by itself is repeated, and what every error means.
 
-What may pass by itself (a server that is away, a lock) is repeated for PATIENCE seconds with
-growing pauses. A database that is still away then is a `StorageUnavailableError`, which
-`recorder.Outage` waits out; everything else is wrong and stays wrong until it is changed.
+A server that is away, or a lock, is waited for with growing pauses, for PATIENCE seconds; then it
+is a `StorageUnavailableError`, which `recorder.Outage` waits out. Everything else stays wrong.
 """
 
 import random

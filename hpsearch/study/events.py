@@ -1,10 +1,7 @@
 """The event log: what happened in a study, append-only; everything else is a fold over it.
 
-It is written under a lease, which says which process may write a study now. `DriverLog` writes the
-same events for people, a line each.
-
-The graph of descent (checkpoints that others may descend from, and their parents) is written with
-the event that tells how a trial of a population ended, so that graph and events never disagree.
+It is written under a lease, which says who may write now, and by `DriverLog` for people. The graph
+of descent is written with the event that ends a population's trial, so that they never disagree.
 """
 
 import json

@@ -1,8 +1,7 @@
 """The jobs of a study: announced, submitted, followed, and ended.
 
-A job is announced by an event before it is submitted, so that a driver which dies in between leaves
-something to look up. What the executor then knows of the job is confirmed; what it does not know of
-after `Executor.patience` seconds never began.
+An event announces a job before it is submitted, so that the next driver can look it up. What the
+executor does not know of after `Executor.patience` seconds never began.
 """
 
 from collections.abc import Sequence

@@ -12,9 +12,7 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
-SILENCE_SECONDS = 600.0
-"""a training attempt counts as silent after so many seconds without a sign of life; its job gives
-one a minute at least"""
+SILENCE_SECONDS = 600.0  # without a sign of life, of which a training job gives one a minute
 BUSY_SECONDS = 3600.0  # the same for one that starts, measures or saves, without a sign
 LISTENING_SHARE = 0.2  # of the limit, in which this driver itself must have heard nothing
 ROUND_SECONDS = 60.0  # that a round counts for at most, even if the clock jumped

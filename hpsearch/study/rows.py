@@ -1,8 +1,7 @@
 """Rows of Optuna's tables, many at once: the dashboard's trials, a new trial, values of curves.
 
-Optuna itself takes ten times as long to read ten thousand trials, and has no public way to write
-several rows in one transaction. All that is used of its private tables is here; test_rows.py and
-test_write_behind.py compare what is read and written here with what Optuna reads and writes.
+Optuna takes ten times as long to read many trials, and cannot write several rows at once. All that
+is used of its private tables is here; test_rows.py and test_write_behind.py compare with Optuna.
 """
 
 import json

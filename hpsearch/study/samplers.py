@@ -1,9 +1,7 @@
 """Samplers whose suggestions depend on nothing but seed, trial number and history; pruners.
 
-A driver that is killed and started again, even between two suggestions of one trial, therefore asks
-for the same trials as one that never stopped. Optuna's samplers carry a random state from trial to
-trial, and its QMC and grid samplers count in the study which point comes next; here each suggestion
-gets a new sampler, and trial n takes point n.
+So a driver that was killed, even between two suggestions of a trial, asks for the same trials.
+Optuna's samplers carry a random state or count in the study; here each suggestion gets a new one.
 """
 
 import hashlib

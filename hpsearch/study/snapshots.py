@@ -1,10 +1,8 @@
 """Snapshots: what the events add up to, so that a reader folds only those after the last one.
 
-A driver writes one now and then, as JSON text in rows. Trials, jobs and matches that change no more
-are `settled`: each is written once and read when it is asked for. The head is all the rest, and the
-few settled ones that every look at a study needs. It is replaced, and no other row is ever changed.
-A reader of a head therefore finds what it leaves out, whatever a driver writes meanwhile: the rows
-of the same event and those before.
+A driver writes one now and then, as JSON in rows. Trials, jobs and matches that change no more are
+`settled`: each is written once, and read when it is asked for. The head, which is replaced, is all
+the rest. A reader of a head finds what it leaves out in rows of its event and before.
 """
 
 import json

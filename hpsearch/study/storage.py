@@ -1,19 +1,14 @@
 """Optuna's studies in SQL behind a mirror in memory, for one writing process.
 
-Optuna's own cache reads every unfinished trial again whenever a trial is asked for, which takes 20
-seconds when 8,000 are running. Here every trial is read once; each write goes to the database first
-and then into the mirror. This is right as long as no other process writes trials of the study,
-which the driver's lease ensures. Any number of processes may read the database with plain Optuna,
-such as its dashboard.
+Optuna's own cache reads every unfinished trial again whenever one is asked for: 20 seconds with
+8,000 running. Here every trial is read once, and each write goes to the database, then into the
+mirror: right as long as no other process writes, as the driver's lease ensures. Any may read.
 
-A write whose connection was lost may have arrived. It is repeated: parameters, attributes and the
-values of learning curves end up the same, and whether a trial was created or told is looked up. If
-the database stays away, the trials are read anew once it is back.
+A write whose connection was lost may have arrived, so it is repeated: most end up the same, and
+whether a trial was created or told is looked up. If the database stays away, trials are read anew.
 
-A driver writes a new trial once, whole, where Optuna writes it when it is created and again with
-each parameter: until all its parameters are suggested it is a draft in memory. A driver that dies
-before that leaves nothing, and the next one draws the same, because suggestions depend on the
-trial's number and the history.
+A new trial is a draft in memory until all its parameters are suggested, and is then written once,
+whole. A driver that dies before leaves nothing: the next one suggests the same.
 """
 
 import copy

@@ -1,8 +1,7 @@
 """The work of a study: steps made and to come, their cost, the time left, what its jobs did.
 
-The time left is a range, once two ways to estimate it agree roughly. Either way alone misleads:
-what is gained since the beginning counts the start of the jobs as training, and what is gained just
-now knows nothing of evaluations and of jobs that start later.
+The time left is a range, once two estimates agree roughly: that since the beginning counts the
+start of jobs as training, and that of just now knows nothing of evaluations and later jobs.
 """
 
 import time

@@ -1,8 +1,7 @@
 """The breeder: plans the first trials, calls matches, and has them judged.
 
-A match is called by an event before it is played, and what it decides is one event with the trials
-to come. A driver that dies in between leaves a match that the next one has played, or judges: the
-same games give the same plan.
+A match is called by an event before it is played, and decided by one event with the trials to come.
+A driver that dies in between leaves a match that the next one judges alike by the same games.
 """
 
 from collections.abc import Collection, Iterable
