@@ -3,7 +3,6 @@
 And the last match of a population as it was played: rho of every host against every agent.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +38,6 @@ def all_candidates(view: StudyView) -> list[Candidate]:
     return list(by_key.values())
 
 
-def best_candidates(view: StudyView, count: int) -> list[Candidate]:
-    return all_candidates(view)[:count]
-
-
 def finished(view: StudyView) -> list[Trial]:
     names = [objective.metric for objective in view.study.spec.objectives]
     return [
@@ -68,6 +63,13 @@ def judged_matches(view: StudyView) -> list[Match]:
     return [match for match in view.state.population.matches.values() if match.is_over]
 
 
+def strongest_members(view: StudyView) -> list[int]:
+    """Return the trials that played the last judged match as members, the strongest first."""
+    judged = judged_matches(view)
+    strengths = judged[-1].strengths if judged else {}
+    return sorted(strengths, key=lambda trial: -strengths[trial])
+
+
 def last_match(view: StudyView) -> int | None:
     judged = judged_matches(view)
     return judged[-1].number if judged else None
@@ -75,8 +77,9 @@ def last_match(view: StudyView) -> int | None:
 
 def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
     """Return the ``count`` best, ``best`` first, of different configurations or members."""
-    others = [trial for trial in _ranked(view) if trial.number != best.number]
-    return [best, *others][:count]
+    members = [view.state.trials[number] for number in strongest_members(view)]
+    ranked = members or [candidate.trial for candidate in all_candidates(view)]
+    return [best, *(trial for trial in ranked if trial.number != best.number)][:count]
 
 
 def the_front(view: StudyView) -> list[Trial]:
@@ -91,15 +94,6 @@ def the_front(view: StudyView) -> list[Trial]:
     if not unbeaten:
         raise HpsearchError(f"no trial of {name} has finished that all objectives were measured of")
     return unbeaten
-
-
-def _ranked(view: StudyView) -> Sequence[Trial]:
-    decided = judged_matches(view)
-    if not decided:
-        return [candidate.trial for candidate in all_candidates(view)]
-    strengths = decided[-1].strengths
-    numbers = sorted(strengths, key=lambda number: -strengths[number])
-    return [view.state.trials[number] for number in numbers]
 
 
 @dataclass(frozen=True)

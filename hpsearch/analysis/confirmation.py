@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from hpsearch.analysis.candidates import best_candidates, last_match
+from hpsearch.analysis.candidates import all_candidates, last_match
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import read_json
 from hpsearch.population.statistics import (
@@ -148,7 +148,7 @@ def _is_current(view: StudyView, data: Any) -> bool:
     if view.study.spec.population is not None:
         return bool(data["match"] == last_match(view))
     compared = {entry["trial"] for entry in data["trials"]}
-    return compared == {candidate.trial.number for candidate in best_candidates(view, data["top"])}
+    return compared == {best.trial.number for best in all_candidates(view)[: data["top"]]}
 
 
 def whole_confirmation(view: StudyView) -> Confirmation | None:

@@ -162,11 +162,7 @@ def _relative(
 
 
 def schedule_of(view: StudyView, descent: Ancestry, trial: int) -> list[dict[str, Any]]:
-    """Return the values of the hyperparameters in each interval, the oldest first.
-
-    Raises UsageError if the trial has not finished, is no trial of the population, or if its line
-    began with what another study has learned, or has networks that grew.
-    """
+    """Return the hyperparameters in each interval; UsageError if the line has a founder or grew."""
     options, line = view.study.spec.population, descent.line(trial)
     assert options is not None, "a trial with ancestry is of a population"
     if line[0].founder is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpsearch.analysis.candidates import Candidate, all_candidates, best_candidates
+from hpsearch.analysis.candidates import Candidate, all_candidates
 from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.background import leave_to_driver
@@ -106,7 +106,7 @@ def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int 
     """Return the study that trains the best again: the one begun, if it fits, or a new one."""
     folder = StudyDir((runs / derived_name(view.name, CONFIRM_SUFFIX, "confirmed")).absolute())
     begun = begun_derived(folder, CONFIRMATION)
-    chosen = best_candidates(view, top or TOP)
+    chosen = all_candidates(view)[: top or TOP]
     if begun is None or not folder.spec.exists():  # it was written and never driven
         if len(chosen) < (top or TOP):
             say(f"{view.name} has only {len(chosen)} different configurations that have finished")
@@ -125,7 +125,7 @@ def _check_chosen(
 ) -> None:
     """Refuse another set of configurations, where one was asked for; else say that it is older."""
     listed = {key(values) for values in configurations(begun)}
-    best = best_candidates(view, top or len(listed))
+    best = all_candidates(view)[: top or len(listed)]
     if listed == {candidate.key for candidate in best}:
         return
     numbers = ", ".join(str(candidate.trial.number) for candidate in compared(view, begun))

@@ -39,8 +39,7 @@ def find_study(
 ) -> tuple[Study, StudyDir]:
     """Return a study and its folder: of a file, as it is now; of a name, as it was last driven.
 
-    With ``trials`` the file is always read, also for a name, and its total is replaced.
-    Raises UsageError if more trials than that have begun, unless it is the file's own number.
+    ``trials`` replaces the file's total; UsageError if more have begun, unless the file says it.
     """
     path = Path(name_or_file)
     check_places(path, runs)

@@ -30,11 +30,7 @@ ATTR: Final = "dashboard:plot_data:{name}:0"  # where Optuna's dashboard looks f
 def figure_attrs(
     view: StudyView, until: float, measured: Mapping[str, Importances]
 ) -> dict[str, str]:
-    """Return the attributes that make the dashboard draw our figures of a study.
-
-    ``until`` is when what runs was last seen to run, in seconds since the epoch; ``measured`` holds
-    the importances for each metric for which they are known.
-    """
+    """Return the attributes of our figures; ``until`` is when jobs were last seen to run."""
     made: dict[str, Callable[[], Chart | None]] = {
         "learning-curves": lambda: learning_curves(view),
         "cluster-timeline": lambda: timeline(view, until),

@@ -316,10 +316,7 @@ def _check_place(folder: Path) -> None:
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
-    """Rename ``new`` to ``folder``; an older one is removed when the new one stands.
-
-    A kill between two renames leaves the older one, hidden; the next export removes it.
-    """
+    """Rename ``new`` to ``folder``; an older one is removed then, or by the next export."""
     for left in folder.parent.glob(f".{folder.name}-*-old"):
         if folder.exists():
             shutil.rmtree(left)

@@ -94,12 +94,7 @@ def _last_cell(study: ListedStudy) -> str:
 
 
 def write_csv(view: StudyView, file: TextIO) -> None:
-    """Write a header, and a row for each trial by its number; the columns are published.
-
-    They are number, state, each objective with both ends of its 95 % interval, and each parameter
-    by its dotted path. A cell is empty where there is nothing: no value yet, or a parameter that
-    the trial does not have.
-    """
+    """Write a row a trial; published columns: number, state, objectives, intervals, parameters."""
     rows = csv.writer(file)
     metrics = [objective.metric for objective in view.study.spec.objectives]
     names = list(view.study.space.parameters)

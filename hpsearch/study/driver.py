@@ -184,8 +184,8 @@ class Driver(DriverPart):
     def _ask(self) -> None:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
-        Waiting trials that an interruption put back count as one full job for each job that they
-        were in, even if only a few are left: without the interruption, that job would still run.
+        Trials that an interruption put back count as a whole job for each job that they were in,
+        which would run still.
         """
         if self.state.status != RUNNING:
             return

@@ -195,11 +195,10 @@ class GaugeKeeper:
             self._served = None
 
     def _risen(self, metric: Metric | Histogram) -> Metric | Histogram:
-        """Return a metric that does not fall below what was shown, if it is a counter.
+        """Return a metric not below what was shown, if it is a counter.
 
-        What a killed job had done since its last checkpoint is taken back, and a job may turn out
-        to have ended earlier. Prometheus takes any fall for a counter that began anew, and adds all
-        of it once more.
+        A killed job's work is taken back, but Prometheus takes any fall for a counter that began
+        anew.
         """
         if isinstance(metric, Histogram) or metric.kind != "counter":
             return metric

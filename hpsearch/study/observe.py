@@ -234,10 +234,10 @@ def _silence(
 
 
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun: bool) -> bool:
-    """Return whether a job was never submitted, or ended before it took up a trial given later.
+    """Return whether a job was never submitted, or ended before a trial that it was given later.
 
-    It gives a sign of life before it does anything else with one, so whatever ended the job before
-    is no fault of that trial's.
+    It gives a sign of life before all else with a trial, so what ended it before is not the trial's
+    fault.
     """
     if job.id is None and status is None:
         return True

@@ -120,11 +120,7 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
 
 
 def blind(options: Sampler) -> Sampler:
-    """Return a sampler that learns nothing from a study's trials: at random where it would.
-
-    For the first members of a population: values that their descendants reach after many intervals
-    say nothing about a new member's value after one.
-    """
+    """Return a sampler that learns nothing from trials, for a population's first members."""
     return options if isinstance(options, KNOW_BEFOREHAND) else RandomOptions("random")
 
 

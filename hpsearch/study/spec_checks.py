@@ -217,11 +217,9 @@ def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[s
 def unread_problems(
     names: Iterable[str], bases: Sequence[Config], faults: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the parameters that no base has, of those that nothing else could be checked of.
+    """Yield the parameters that no base has, where nothing else could be checked.
 
-    ``names`` are of parameters that are wrong themselves, or whose base is; ``bases`` are as their
-    files hold them. The ``faults`` of wrong ones begin with their paths: what is missing there, or
-    is no mapping, is no fault of the space.
+    ``names`` or their bases are wrong; paths of ``faults``, which say so already, are left out.
     """
     names = [name for name in names if name != ALGORITHM]
     known = {path for base in bases for path in paths(base)}

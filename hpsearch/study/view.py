@@ -221,11 +221,7 @@ class Followed:
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return a name for each dotted path: its last part, after its first where others share that.
-
-    A key of a schedule keeps that schedule's name. Where this is not enough, the whole path: no two
-    names are alike.
-    """
+    """Return a name for each dotted path: its last part, longer where others share that."""
     every = list(dict.fromkeys(paths))
     names = {path: _last_part(path) for path in every}
     longer = {path: f"{path.partition('.')[0]} {names[path]}" for path in every if "." in path}

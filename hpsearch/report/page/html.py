@@ -70,11 +70,7 @@ def beside(parts: Iterable[Html]) -> Html:
 
 
 def figure(chart: Chart, anchor: str, caption: str, *, width: int = 0) -> Html:
-    """Return a chart with what it shows below it; ``anchor`` is unique on the page.
-
-    It is at least ``width`` pixels wide, and moved where there is less room; on paper it is as wide
-    as the paper.
-    """
+    """Return a chart and its caption, ``width`` pixels at least; ``anchor`` is unique."""
     # Within a script only "<" could end it, and JSON may write it otherwise.
     data = json.dumps(chart, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return Html(

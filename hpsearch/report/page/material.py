@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hpsearch.analysis.candidates import Played, judged_matches, read_played
+from hpsearch.analysis.candidates import Played, read_played, strongest_members
 from hpsearch.analysis.confirmation import Confirmation, read_confirmed, whole_confirmation
 from hpsearch.analysis.lineage import Ancestry, lineage_or_why
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
@@ -56,17 +56,10 @@ def read_learning(
         trials = [trial.number for trial in _top(view, best)]
         curves = [read_curve(view.folder.trial(number), number, view.metric) for number in trials]
     else:
-        curves = [_line(view, descent, trial, view.metric) for trial in strongest(view, descent)]
+        trials = [trial for trial in strongest_members(view) if trial in descent.relatives]
+        curves = [_line(view, descent, trial, view.metric) for trial in trials[:NUM_CURVES]]
     drawn = tuple(curve for curve in curves if curve.points)
     return Learning(drawn, _seeds(view, confirmation, view.metric))
-
-
-def strongest(view: StudyView, descent: Ancestry) -> list[int]:
-    """Return the trials that played the last match, the strongest first."""
-    judged = judged_matches(view)
-    strengths = judged[-1].strengths if judged else {}
-    ranked = sorted(strengths, key=lambda trial: -strengths[trial])
-    return [trial for trial in ranked if trial in descent.relatives][:NUM_CURVES]
 
 
 def _line(view: StudyView, descent: Ancestry, trial: int, metric: str) -> MeasuredCurve:

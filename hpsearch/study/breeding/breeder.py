@@ -7,7 +7,6 @@ A driver that dies in between leaves a match that the next one judges alike by t
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from math import ceil
-from typing import Any
 
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
@@ -170,8 +169,11 @@ class Breeder(DriverPart):
     def _decide(self, match: Match) -> None:
         played = self._played(match)
         if played is not None:
-            answers = {"answers": self._answers(match)}
-            self._recorder.record("bred", data=self._judge.decide(played) | answers)
+            # How the champion before fared against responses; nothing is decided by it.
+            known = self._folder.match(match.number).answers.try_read()
+            answers = [] if known is None else [asdict(answer) for answer in known.answers]
+            decided = self._judge.decide(played) | {"answers": answers}
+            self._recorder.record("bred", data=decided)
 
     def _played(self, match: Match) -> PlayedMatch | None:
         files = self._folder.match(match.number)
@@ -192,11 +194,6 @@ class Breeder(DriverPart):
         last_sign = self._folder.match(match.number).last_sign()
         if self._clock() - max(job.began_at, match.given_at, last_sign) >= BUSY_SECONDS:
             self._recorder.record("match_silent", job=job.name)
-
-    def _answers(self, match: Match) -> list[dict[str, Any]]:
-        """Return how the champion before fared against responses, by which nothing is decided."""
-        answers = self._folder.match(match.number).answers.try_read()
-        return [] if answers is None else [asdict(answer) for answer in answers.answers]
 
     def _roster(self, match: Match) -> MatchRoster:
         known, members = self.state.trials, sorted(match.members.items())
