@@ -104,17 +104,15 @@ class LocalMatches:
     def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
         trainer, matches, age = self._slots.trainer, island.matches, self._age(rows[0])
-        names = tuple(map(str, range(trainer.num_members)))
-        hosts = scripted_groups(scripted_players("host", matches.panel))
-        agents = scripted_groups(scripted_players("agent", matches.panel))
-        if trainer.host is not None:
-            hosts = (PlayerGroup(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
-        if trainer.agent is not None:
-            agents = (PlayerGroup(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
+        names, sides = tuple(map(str, range(trainer.num_members))), []
+        for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
+            side = scripted_groups(scripted_players(role, matches.panel))
+            if role in trainer.config.learning():
+                side = (PlayerGroup(names, FixedRatePolicy(policy, GREEDY)), *side)
+            sides.append(side)
         with torch.no_grad():
             played = crossplay(
-                hosts,
-                agents,
+                *sides,
                 game_config(trainer.config),
                 num_games=matches.num_games,
                 max_steps=matches.max_steps,
@@ -123,10 +121,10 @@ class LocalMatches:
             )
         moves = played.moves
         # Empty rows play too, by weights that the next attempt does not know.
-        if trainer.host is not None:
-            moves = moves[[*rows, *range(trainer.num_members, moves.shape[0])]]
-        if trainer.agent is not None:
-            moves = moves[:, [*rows, *range(trainer.num_members, moves.shape[1])]]
+        for axis, role in enumerate(ROLES):
+            if role in trainer.config.learning():
+                seated = [*rows, *range(trainer.num_members, moves.shape[axis])]
+                moves = moves.take(seated, axis=axis)
         return moves
 
     # What becomes of them.

@@ -35,30 +35,25 @@ from hpsearch.trainers.config.weight_layout import (
 )
 from hpsearch.trainers.graphs import compiled
 
-Draw = Callable[[Tensor], Tensor]  # from uniform noise (P, rows, columns) to first weights
-
 
 def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
     """Return first weights float32 (P, W); ``stream`` has a row a member."""
     noise = stream.uniform(layout.size)
     drawn = []
     for affine in layout.affines:
-        for draw, place, rows in zip(
-            _draws(affine), (affine.weight, affine.bias), (affine.shape[0], 1), strict=True
-        ):
-            drawn.append(draw(noise[:, place].unflatten(1, (rows, -1))).flatten(1))
+        weight = noise[:, affine.weight].unflatten(1, (affine.shape[0], -1))
+        drawn += [part.flatten(1) for part in _drawn(affine, weight, noise[:, affine.bias])]
     return torch.cat(drawn, dim=1)
 
 
-def _draws(affine: Affine) -> tuple[Draw, Draw]:
-    """Return how a layer's weight and bias are drawn; a norm changes nothing at first."""
+def _drawn(affine: Affine, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a layer's first weight and bias for uniform noise; a norm changes nothing at first."""
     if affine.kind != "linear":
-        return constant(1.0), constant(0.0)
+        return torch.ones_like(weight), torch.zeros_like(bias)
     if affine.init == "orthogonal":
-        return orthogonal(affine.scale), constant(0.0)
-    # Uniform on +-1/sqrt(I), as torch.nn.Linear draws.
-    draw = uniform(affine.scale * affine.shape[0] ** -0.5)
-    return draw, draw
+        return orthogonal(weight, affine.scale), torch.zeros_like(bias)
+    bound = affine.scale * affine.shape[0] ** -0.5  # as torch.nn.Linear draws
+    return uniform(weight, bound), uniform(bias, bound)
 
 
 def first_statistics(layout: WeightLayout, num_members: int, device: torch.device) -> Tensor:
@@ -71,30 +66,24 @@ def first_statistics(layout: WeightLayout, num_members: int, device: torch.devic
     return row.to(device).repeat(num_members, 1)
 
 
-def constant(value: float) -> Draw:
-    return lambda noise: torch.full_like(noise, value)
+def uniform(noise: Tensor, bound: float) -> Tensor:
+    return (noise * 2.0 - 1.0) * bound
 
 
-def uniform(bound: float) -> Draw:
-    return lambda noise: (noise * 2.0 - 1.0) * bound
+def orthogonal(noise: Tensor, gain: float) -> Tensor:
+    """Return orthogonal rows or columns of length ``gain`` (Saxe et al., 1312.6120).
 
-
-def orthogonal(gain: float) -> Draw:
-    """Return a draw of orthogonal rows or columns of length ``gain`` (Saxe et al., 1312.6120)."""
-
-    def draw(noise: Tensor) -> Tensor:
-        # Noise 0 would become minus infinity. Factored member by member on the CPU, so that neither
-        # the device nor the other members change what a member begins with.
-        normal = torch.special.ndtri(noise.cpu().double().clamp(min=2.0**-33))
-        is_wide = normal.shape[1] < normal.shape[2]
-        factored = [torch.linalg.qr(matrix) for matrix in (normal.mT if is_wide else normal)]
-        q, r = (torch.stack(parts) for parts in zip(*factored, strict=True))
-        # With the signs of r's diagonal q is uniform among all orthogonal matrices.
-        q = torch.where(r.diagonal(dim1=1, dim2=2)[:, None] < 0, -q, q)
-        weights: Tensor = gain * (q.mT if is_wide else q)
-        return weights.float().to(noise.device)
-
-    return draw
+    Uniform ``noise`` (P, rows, columns) is factored member by member on the CPU, so that neither
+    the device nor the other members change what a member begins with.
+    """
+    normal = torch.special.ndtri(noise.cpu().double().clamp(min=2.0**-33))  # 0 would be infinite
+    is_wide = normal.shape[1] < normal.shape[2]
+    factored = [torch.linalg.qr(matrix) for matrix in (normal.mT if is_wide else normal)]
+    q, r = (torch.stack(parts) for parts in zip(*factored, strict=True))
+    # With the signs of r's diagonal q is uniform among all orthogonal matrices.
+    q = torch.where(r.diagonal(dim1=1, dim2=2)[:, None] < 0, -q, q)
+    weights: Tensor = gain * (q.mT if is_wide else q)
+    return weights.float().to(noise.device)
 
 
 NORM_EPS = 1e-5

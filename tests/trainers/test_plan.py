@@ -44,14 +44,14 @@ def assert_orthogonal(weights: Tensor, gain: float) -> None:
 @every_shape
 @pytest.mark.parametrize("gain", [1.0, sqrt(2.0), 0.01])
 def test_orthogonal_rows_or_columns_are_of_length_gain(shape, gain):
-    drawn = orthogonal(gain)(noise(50, shape))
+    drawn = orthogonal(noise(50, shape), gain)
     assert drawn.dtype == torch.float32
     assert_orthogonal(drawn, gain)
 
 
 def test_no_orthogonal_matrix_is_preferred():
     """Haar: an entry of an orthogonal 3 x 3 matrix has mean 0, variance 1/3, fourth moment 1/5."""
-    drawn = orthogonal(1.0)(noise(20_000, (3, 3))).double()
+    drawn = orthogonal(noise(20_000, (3, 3)), 1.0).double()
     for power, moment in ((1, 0.0), (2, 1 / 3), (3, 0.0), (4, 1 / 5)):
         mean = drawn.pow(power).mean(dim=0)
         torch.testing.assert_close(mean, torch.full_like(mean, moment), rtol=0, atol=0.02)
@@ -64,24 +64,24 @@ def test_the_ends_of_the_noise_give_finite_weights(shape):
     extremes = noise(3, shape)
     extremes[0, 0, 0], extremes[1, -1, -1] = 0.0, 1.0 - 2.0**-24
     extremes[2, 0, 0] = 0.5
-    assert orthogonal(1.0)(extremes).isfinite().all()
+    assert orthogonal(extremes, 1.0).isfinite().all()
 
 
 @every_shape
 def test_each_member_has_an_orthogonal_matrix_of_its_own(shape):
     drawn = noise(4, shape)
-    together = orthogonal(1.0)(drawn)
+    together = orthogonal(drawn, 1.0)
     for p in range(4):
-        assert torch.equal(together[p], orthogonal(1.0)(drawn[p : p + 1])[0])
+        assert torch.equal(together[p], orthogonal(drawn[p : p + 1], 1.0)[0])
     if 1 not in shape:
         assert not torch.equal(together[0], together[1])
 
 
 def test_uniform_weights_fill_their_bounds():
-    drawn = uniform(0.25)(noise(100, (10, 10)))
+    drawn = uniform(noise(100, (10, 10)), 0.25)
     assert -0.25 <= drawn.min() < -0.249
     assert 0.249 < drawn.max() < 0.25
-    assert uniform(2.0)(torch.tensor([0.0, 0.5, 0.75])).tolist() == [-2.0, 0.0, 1.0]
+    assert uniform(torch.tensor([0.0, 0.5, 0.75]), 2.0).tolist() == [-2.0, 0.0, 1.0]
 
 
 def tower(*net_arch, **changes) -> Tower:
