@@ -13,17 +13,9 @@ from typing import Final, Literal
 from torch import Tensor
 
 from hpsearch import yaml_file
+from hpsearch.cluster import records
 from hpsearch.cluster.failures import CODE, DISK, kind_of, message_of
 from hpsearch.cluster.record_files import CurveFile
-from hpsearch.cluster.records import (
-    Assignment,
-    AttemptResult,
-    Island,
-    JobPlan,
-    Lineage,
-    Status,
-    Stop,
-)
 from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.monitor.resources import LayerTensors
@@ -37,17 +29,17 @@ FENCED: Final = "fenced"
 
 @dataclass(frozen=True)
 class Member:
-    assignment: Assignment
+    assignment: records.Assignment
     trial: TrialDir
     attempt: AttemptDir
     config: TrainerConfig
     name: str  # what a person calls it
-    lineage: Lineage
+    lineage: records.Lineage
     parents: tuple[Path, ...]  # the checkpoints that the lineage names
-    island: Island | None = None  # how it breeds with those beside it, None if it does not
+    island: records.Island | None = None  # how it breeds with those beside it, None if it does not
 
     @classmethod
-    def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
+    def open(cls, study: StudyDir, assignment: records.Assignment) -> "Member":
         """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files."""
         trial = study.trial(assignment.trial)
         lineage = trial.lineage.required()
@@ -66,7 +58,7 @@ class Member:
     def number(self) -> int:
         return self.assignment.trial
 
-    def stop_reason(self) -> Stop | Literal["fenced"] | None:
+    def stop_reason(self) -> records.Stop | Literal["fenced"] | None:
         """Return why the driver wants this attempt to end, None to go on.
 
         An attempt whose token is no longer the valid one has been replaced: it is fenced.
@@ -98,7 +90,7 @@ class Member:
 
     def end(
         self,
-        status: Status,
+        status: records.Status,
         step: int,
         *,
         metrics: Metrics | None = None,
@@ -107,7 +99,7 @@ class Member:
     ) -> None:
         """Say how the attempt ended; the last thing that a member writes."""
         measured = plain_metrics(metrics or {})
-        result = AttemptResult(self.assignment.token, status, step, kind, message, measured)
+        result = records.AttemptResult(self.assignment.token, status, step, kind, message, measured)
         self.attempt.write_result(result)
 
 
@@ -118,7 +110,7 @@ def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
 class TrialQueue:
     """The trials of a job that have not begun; only a pilot is given more than the first."""
 
-    def __init__(self, job: JobDir, plan: JobPlan) -> None:
+    def __init__(self, job: JobDir, plan: records.JobPlan) -> None:
         self._job = job
         self._number = 1  # of the next trials that the job may be given
         self._is_closed = plan.pilot_seconds <= 0
@@ -202,7 +194,7 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
     return [max(common or steps, default=None) for steps in saved]
 
 
-def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
+def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[Member]:
     """Return the trials that can be read; each other trial ends here as failed."""
     members = []
     for assignment in assignments:
@@ -212,7 +204,7 @@ def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
             print(error, flush=True)
             # What cannot be read now may be a moment later, and says nothing of the trial.
             kind = DISK if isinstance(error.__cause__, OSError) else CODE
-            result = AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
+            result = records.AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
             study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
     return members
 

@@ -18,19 +18,12 @@ from torch import Tensor
 from hpsearch.errors import ConflictError
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig
+from hpsearch.trainers import policies
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.playing import member_noise, play
-from hpsearch.trainers.policies import (
-    FixedRatePolicy,
-    LearnedPolicy,
-    Policy,
-    Position,
-    RegroupedPolicy,
-    ScriptedPolicy,
-)
 from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
 from hpsearch.trainers.rollouts import game_config
 
@@ -40,12 +33,12 @@ class PlayerGroup:
     """Hosts or agents that one policy plays: the members of a bank, or a scripted one."""
 
     names: tuple[str, ...]
-    policy: Policy
+    policy: policies.Policy
 
 
 def scripted_groups(names: Iterable[str]) -> tuple[PlayerGroup, ...]:
     """Return scripted players of one role."""
-    return tuple(PlayerGroup((name,), ScriptedPolicy(name)) for name in names)
+    return tuple(PlayerGroup((name,), policies.ScriptedPolicy(name)) for name in names)
 
 
 def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple[PlayerGroup, ...]:
@@ -60,9 +53,11 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
     groups = []
     for bank in alike.values():
         first = next(iter(bank.values()))
-        policy: Policy = LearnedPolicy(_stacked(list(bank.values())), first.style.weigh)
+        policy: policies.Policy = policies.LearnedPolicy(
+            _stacked(list(bank.values())), first.style.weigh
+        )
         if sampled:
-            policy = FixedRatePolicy(policy, first.config.evaluation.er)
+            policy = policies.FixedRatePolicy(policy, first.config.evaluation.er)
         groups.append(PlayerGroup(tuple(bank), policy))
     return tuple(groups)
 
@@ -83,7 +78,7 @@ class GroupedPolicy:
     num_opponents: int  # of the other side
 
     def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
+        self, position: policies.Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         rate = exploration.expand(noise.shape[:2])
         if subset is not None:  # the rows of an agent do not lie beside each other
@@ -94,7 +89,7 @@ class GroupedPolicy:
         for group in self.groups:
             end = first + len(group.names) * self.num_opponents
             rows = itemgetter(slice(first, end))
-            policy = RegroupedPolicy(group.policy, len(group.names))
+            policy = policies.RegroupedPolicy(group.policy, len(group.names))
             own = None if subset is None else rows(subset)
             chosen.append(policy(position.map(rows), own, rows(noise), rows(rate)))
             first = end

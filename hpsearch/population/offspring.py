@@ -14,36 +14,16 @@ import torch
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
+from hpsearch.population.operators import options, weights
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.grow import grow
-from hpsearch.population.operators.options import (
-    AlignedAverage,
-    Clone,
-    DistillationCrossover,
-    GaussianMutation,
-    Grow,
-    HostAndAgent,
-    LayerCrossover,
-    SafeMutation,
-    SameShape,
-    UnitCrossover,
-)
 from hpsearch.population.operators.safe_mutation import (
     MetPositions,
     greedy_change,
     policy_change,
     safe_mutation,
     visited,
-)
-from hpsearch.population.operators.weights import (
-    aligned_average,
-    clone,
-    gaussian_mutation,
-    host_and_agent,
-    layer_crossover,
-    unit_crossover,
-    with_statistics_of,
 )
 from hpsearch.population.statistics import Floats, chance_better, resampled_rho
 from hpsearch.trainers.config.players import host_first
@@ -61,21 +41,25 @@ NUM_MOVES: Final = 16
 ByRole = Mapping[str, SavedPlayer]  # what one checkpoint holds, by role; all of P = 1
 
 
-def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
+def offspring(
+    operator: options.SameShape, parents: Sequence[ByRole], seed: int
+) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 
     The same arguments give the same child, bit for bit on one kind of device. ValueError if the
     parents, of one game and as many as the operator takes, do not fit together.
     """
-    if isinstance(operator, HostAndAgent):
+    if isinstance(operator, options.HostAndAgent):
         host_of, agent_of = ({role: player.net for role, player in own.items()} for own in parents)
-        return host_and_agent(host_of, agent_of)
+        return weights.host_and_agent(host_of, agent_of)
     return {
         role: _of_role(operator, role, [own[role] for own in parents], seed) for role in parents[0]
     }
 
 
-def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed: int) -> Network:
+def grown(
+    operator: options.Grow, role: str, parent: SavedPlayer, target: Network, seed: int
+) -> Network:
     """Return the network of the role that grows: it plays as the parent's and looks as ``target``.
 
     The same arguments give the same child. ValueError if the parent's network cannot grow so.
@@ -84,34 +68,40 @@ def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed:
     return grow(parent.net, target, noise=operator.noise, stream=stream)
 
 
-def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], seed: int) -> Network:
+def _of_role(
+    operator: options.SameShape, role: str, parents: Sequence[SavedPlayer], seed: int
+) -> Network:
     first, second = parents[0].net, parents[-1].net
     stream = _stream(first.weights.device, seed, role)
     match operator:
-        case Clone() | HostAndAgent():
-            return clone(first)
-        case GaussianMutation(strength=strength):
-            return gaussian_mutation(first, strength=_number(strength, first), stream=stream)
-        case SafeMutation(bound=bound):
+        case options.Clone() | options.HostAndAgent():
+            return weights.clone(first)
+        case options.GaussianMutation(strength=strength):
+            return weights.gaussian_mutation(
+                first, strength=_number(strength, first), stream=stream
+            )
+        case options.SafeMutation(bound=bound):
             draws_moves = parents[0].style.rate > 0
             measure = policy_change if draws_moves else greedy_change
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation(first, seen, bound=most, measure=measure, stream=stream)
-        case DistillationCrossover(learning=learning):
+        case options.DistillationCrossover(learning=learning):
             seen = _met_positions(role, parents, seed)
             return distilled(first, second, first, seen=seen, options=learning, stream=stream)
-        case LayerCrossover(share=share):
-            mixed = layer_crossover(first, second, share=_number(share, first), stream=stream)
-        case UnitCrossover(share=share):
-            mixed = unit_crossover(
+        case options.LayerCrossover(share=share):
+            mixed = weights.layer_crossover(
+                first, second, share=_number(share, first), stream=stream
+            )
+        case options.UnitCrossover(share=share):
+            mixed = weights.unit_crossover(
                 first, aligned(second, first), share=_number(share, first), stream=stream
             )
-        case AlignedAverage(share=share):
-            mixed = aligned_average(first, second, share=_number(share, first))
+        case options.AlignedAverage(share=share):
+            mixed = weights.aligned_average(first, second, share=_number(share, first))
     if not mixed.statistics.shape[1]:
         return mixed
     # Batch norms must know what the mixture computes itself, not what its parents did.
-    return with_statistics_of(mixed, _met_positions(role, parents, seed).features)
+    return weights.with_statistics_of(mixed, _met_positions(role, parents, seed).features)
 
 
 def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:

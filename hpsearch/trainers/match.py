@@ -124,12 +124,7 @@ def play_match(
 
 
 def _play_games(
-    host: Policy,
-    agent: Policy,
-    match: MatchRules,
-    numbers: range,
-    seed: int,
-    device: torch.device,
+    host: Policy, agent: Policy, match: MatchRules, numbers: range, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Play the games of these numbers in every lane.
 

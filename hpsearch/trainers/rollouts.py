@@ -15,17 +15,14 @@ from torch import Tensor
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig, HostActionEncoder
-from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, ScriptedAgent, ScriptedHost
-from hpsearch.trainers.config.common import Player
-from hpsearch.trainers.config.players import (
-    LEARNER,
-    OTHER,
-    ListedCheckpoint,
-    ListedOpponent,
-    ListedPlayer,
-    ListedSnapshots,
-    host_first,
+from hpsearch.trainers.config import (
+    CommonConfig,
+    SavedPlayerConfig,
+    ScriptedAgent,
+    ScriptedHost,
+    players,
 )
+from hpsearch.trainers.config.common import Player
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
@@ -119,7 +116,7 @@ class Roles(Generic[L]):
     def _group(self, learner: L, first: int) -> GameGroup[L]:
         """Return the games of a learner, the first of which is in lane ``first``."""
         role, num_games = learner.name, self._config.learning()[learner.name].rollout_size
-        own, other = learner.policy(learner.net), OTHER[role]
+        own, other = learner.policy(learner.net), players.OTHER[role]
         listed = self._config.listed_against(role)
         draws: Draws | None = None
         if listed:
@@ -129,24 +126,24 @@ class Roles(Generic[L]):
             opponent: Policy = MixedPolicy(policies, draws.opponent)
         else:
             opponent = self._opponent(other, self._config.players()[other])
-        host, agent = host_first(role, own, opponent)
-        places = [n for n, item in enumerate(listed) if isinstance(item, ListedSnapshots)]
+        host, agent = players.host_first(role, own, opponent)
+        places = [n for n, item in enumerate(listed) if isinstance(item, players.ListedSnapshots)]
         lanes = slice(first, first + num_games)
         return GameGroup(learner, lanes, host, agent, draws, places[0] if places else -1)
 
-    def _opponent(self, role: str, player: Player | ListedOpponent | None) -> Policy:
+    def _opponent(self, role: str, player: Player | players.ListedOpponent | None) -> Policy:
         """Return a role as the other one meets it, by what its configuration says."""
         match player:
-            case SavedPlayerConfig(checkpoint=path) | ListedCheckpoint(checkpoint=path):
+            case SavedPlayerConfig(checkpoint=path) | players.ListedCheckpoint(checkpoint=path):
                 return self._saved(role, path)
             case (
                 ScriptedHost(player=script)
                 | ScriptedAgent(player=script)
-                | ListedPlayer(player=script)
-            ) if script != LEARNER:
+                | players.ListedPlayer(player=script)
+            ) if script != players.LEARNER:
                 return ScriptedPolicy(script)
         learner = self._learners[role]
-        if role not in self.snapshots or isinstance(player, ListedPlayer):
+        if role not in self.snapshots or isinstance(player, players.ListedPlayer):
             return FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
         net = self.snapshots[role].net
         policy = FixedRatePolicy(learner.policy(net), learner.style.rate)

@@ -19,13 +19,7 @@ from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.rules import GameConfig
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.base import (
-    check_members,
-    check_shares,
-    child,
-    normal,
-    scratch,
-)
+from hpsearch.population.operators.base import check_members, check_shares, child, normal, scratch
 from hpsearch.trainers.config.weight_layout import POLICY, num_actions
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import Policy, Position, choose, features_of, legal_values, softmax
