@@ -92,15 +92,7 @@ class FusedGame:
         self.config = replace(self.config, reward=name)
 
     def step(self, host_action: Tensor, agent_axis: Tensor) -> Step:
-        """Play one move in every game, and start again those that are done or truncated.
-
-        ``host_action`` int64 (P, B) holds indices of `HostActionEncoder`, ``agent_axis`` int64
-        (P, B) coordinates of these subsets.
-
-        Raises:
-            ValueError: if a move is illegal, and nothing was played. On a CUDA device, where the
-                check must not wait, an assertion of the device fails instead.
-        """
+        """Play one move in every game, and start again those that ended; see `Backend.step`."""
         return self._kernels.step(self._state, host_action, agent_axis, self.config)
 
     def state(self) -> dict[str, Tensor]:

@@ -50,10 +50,9 @@ def sort_points(points: Tensor) -> Tensor:
 def check_move(subset: Tensor, axis: Tensor) -> None:
     """Refuse an illegal move: the host picks two coordinates or more, the agent one of them.
 
-    ``subset`` is bool (..., D), ``axis`` int64 (...). On a CUDA device the check is an assertion of
-    the device, because reading its result here would stall the stream.
-
-    Raises ValueError if a move is illegal (tensors on the CPU).
+    ``subset`` is bool (..., D), ``axis`` int64 (...). ValueError if a move is illegal (on a CPU);
+    on a CUDA device, where reading the result would stall the stream, an assertion of the device
+    fails.
     """
     coordinates = torch.arange(subset.shape[-1], device=subset.device)
     chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
@@ -73,11 +72,8 @@ def check_move(subset: Tensor, axis: Tensor) -> None:
 def shift(points: Tensor, subset: Tensor, axis: Tensor) -> Tensor:
     """Replace coordinate ``axis`` of every point by its sum over ``subset``; reduce nothing.
 
-    ``subset`` is bool (..., D), ``axis`` int64 (...). Sums are exact up to ``MAX_COORDINATE``;
-    larger ones become ``MAX_COORDINATE + 1``, which `is_capped` recognises: no sum ever wraps.
-
-    Raises:
-        ValueError: if a move is illegal; see `check_move`.
+    Arguments and errors as for `check_move`. Sums are exact up to ``MAX_COORDINATE``; larger ones
+    become ``MAX_COORDINATE + 1``, which `is_capped` recognises: no sum ever wraps.
     """
     check_move(subset, axis)
     total = torch.where(subset.unsqueeze(-2), points, 0).sum(-1, dtype=torch.int64)
@@ -151,9 +147,8 @@ class HostActionEncoder:
     def decode(self, index: Tensor) -> Tensor:
         """Return the subsets of int64 (...) indices as bool (..., D), by a table.
 
-        Raises:
-            ValueError: if an index is out of range (tensors on the CPU); on a CUDA device, which
-                this must not wait for, an assertion of the device fails.
+        ValueError if an index is out of range (on a CPU); on a CUDA device, which this must not
+        wait for, an assertion of the device fails.
         """
         if index.device.type == "cpu" and ((index < 0) | (index >= self.num_actions)).any():
             raise ValueError(

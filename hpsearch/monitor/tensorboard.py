@@ -41,9 +41,8 @@ class EventFile:
     def __init__(self, file: BinaryIO, *, keeps: int) -> None:
         """Begin a file whose readers discard what older ones in its folder say of later steps.
 
-        Args:
-            file: an empty one, which is closed with this.
-            keeps: the last step for which older files count; -1 for none.
+        ``file`` is an empty one, which is closed with this; ``keeps`` is the last step for which
+        older files count, -1 for none.
         """
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 

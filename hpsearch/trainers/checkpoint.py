@@ -66,10 +66,8 @@ class _State:
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint below ``folder`` and return its path.
 
-    A whole checkpoint of the same step is kept as it is, a damaged one replaced.
-
-    Raises:
-        OSError: if the disk is full or not writable; what was there before stays.
+    A whole checkpoint of the same step is kept as it is, a damaged one replaced. OSError if the
+    disk is full or not writable; what was there before stays.
     """
     target = path_of(folder, checkpoint.step)
     if target.exists():

@@ -67,7 +67,7 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
 def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
     """Let one role of a member begin as it stands in the checkpoint at ``path``, the rest stays.
 
-    Raises CorruptError or ConflictError or ConfigError as `inherit`.
+    Raises as `inherit`.
     """
     tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)

@@ -126,11 +126,7 @@ def play_match(
 def _play_games(
     host: Policy, agent: Policy, match: MatchRules, numbers: range, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Play the games of these numbers in every lane.
-
-    Returns:
-        the moves that each took, int64 (L, K), and which of them finished, bool (L, K).
-    """
+    """Return the moves of the games of these numbers, int64 (L, K), and which finished, bool."""
     shape = (match.num_lanes, len(numbers))
     games = torch.arange(numbers.start, numbers.stop, device=device).repeat(match.num_lanes)
     keys = _keys("noise", match, seed, device).repeat_interleave(len(numbers))
@@ -149,11 +145,7 @@ def _play_games(
 
 
 def _starts(match: MatchRules, games: Tensor, seed: int, device: torch.device) -> Tensor:
-    """Return the starts of the games of these numbers int64 (L * K,), lane by lane.
-
-    Returns:
-        int32 (1, L * K, N, D), sorted, not reduced.
-    """
+    """Return the starts of games (L * K,), lane by lane, int32 (1, L * K, N, D), not reduced."""
     size = (match.num_points, match.dimension)
     count = math.prod(size)
     keys = _keys("starts", match, seed, device).repeat_interleave(len(games) // match.num_lanes)

@@ -46,8 +46,8 @@ class SavedPlayer:
 def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     """Return the player that a checkpoint holds for ``role``, "host" or "agent".
 
-    Raises CorruptError or ConfigError if the checkpoint is damaged or of another version,
-    ConflictError if there is none, or the role did not learn in it.
+    Raises CorruptError or ConfigError if it is damaged or of another version, ConflictError if
+    there is none, or the role did not learn in it.
     """
     saved, config = _load(path, f"{role}.net.")
     learning = config.learning()

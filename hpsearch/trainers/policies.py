@@ -53,12 +53,9 @@ class Policy(Protocol):
     ) -> Tensor:
         """Return the host's action index or the agent's axis, int64 (P, B).
 
-        Args:
-            position: where the games stand.
-            subset: None for a host; for an agent what the host chose, bool (P, B, D).
-            noise: uniform, float32 (P, B, 2).
-            exploration: float32 that broadcasts to (P, B), the probability with which an action is
-                drawn from the legal ones.
+        ``subset`` is None for a host, for an agent what the host chose, bool (P, B, D); ``noise``
+        is uniform, float32 (P, B, 2); ``exploration`` float32, which broadcasts to (P, B), is the
+        probability with which an action is drawn from the legal ones.
         """
         ...
 

@@ -299,9 +299,7 @@ class Trainer(ABC, Generic[C, L]):
         """Write a checkpoint of one member below ``folder`` and return its path.
 
         ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from.
-
-        Raises:
-            OSError: if the disk is full or not writable; older checkpoints stay.
+        OSError if the disk is full or not writable; older checkpoints stay.
         """
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
@@ -332,8 +330,7 @@ class Trainer(ABC, Generic[C, L]):
     def warm_start(self, path: Path, member: int) -> None:
         """Let one member begin with the networks of the checkpoint at ``path``.
 
-        Raises:
-            CorruptError, ConflictError: if it is damaged, or holds no networks of this structure.
+        CorruptError or ConflictError if it is damaged, or holds no networks of this structure.
         """
         saved = {
             learner.name: load_opponent(path, learner.name, self.config, self.device).net

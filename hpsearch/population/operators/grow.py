@@ -38,13 +38,10 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
 
     To rounding, and in training too. First the layers of ``net`` (P members) become as wide as
     those of ``target`` that they are to be, then the others come in between. The weights of
-    ``target`` do not count. ``noise`` is the standard deviation of what is added to the incoming
-    weights of new units and to new linear layers, as a share of the root mean square of their
-    layer's: copies that stay equal learn the same for ever. New blocks' other weights are drawn as
-    a fresh network's.
-
-    Raises ValueError if ``target`` cannot be reached by widening and new layers, or ``stream`` is
-    not of P members.
+    ``target`` do not count; new blocks' other weights are drawn as a fresh network's. ``noise`` is
+    the standard deviation of what is added to the incoming weights of new units and to new linear
+    layers, as a share of the root mean square of their layer's: copies that stay equal learn the
+    same for ever. ValueError if ``target`` cannot be reached so, or ``stream`` is not of P members.
     """
     check_members(net, stream=stream)
     if _frame(net) != _frame(target):

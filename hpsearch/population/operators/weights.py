@@ -52,17 +52,10 @@ def host_and_agent(
 def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Network:
     """Return children whose weights differ from their parents' by normal noise.
 
-    Its standard deviation is ``strength`` times the root mean square of the layer's own weights,
-    also for the bias, even if that is 0; for a norm it is that of its scale. So ``strength`` means
-    the same in wide and narrow layers, whose weights differ in size. Running statistics stay those
-    of the parent.
-
-    Args:
-        net: P parents.
-        strength: float32 (P,), 0 for no change.
-        stream: one row a member.
-
-    Raises ValueError if ``strength`` or ``stream`` is not of P members.
+    Its standard deviation is ``strength`` float32 (P,) times the root mean square of the layer's
+    own weights, also for the bias, even if that is 0; for a norm it is that of its scale. So
+    ``strength`` means the same in wide and narrow layers. Running statistics stay those of the
+    parent. ValueError if ``strength`` or ``stream`` is not of P members.
     """
     check_numbers(net, strength=strength)
     check_members(net, stream=stream)

@@ -40,19 +40,14 @@ class Strengths:
 def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) -> Strengths:
     """Return the most likely strengths, and their covariance by the Fisher information.
 
-    The covariance takes games as independent, which those from the same starts are not quite, and
-    the posterior as normal, which makes the intervals of players without a loss too wide.
+    Of ``wins`` (P, Q), halves allowed, by the hosts (`wins_by_speed`) in ``games`` (P, Q), 0 where
+    a pair did not meet. ``ridge``, above 0, is the precision of the normal prior on every strength:
+    0.01 hardly moves players with some twenty games, and bounds those without a loss. The
+    covariance takes games as independent, which those from the same starts are not quite, and the
+    posterior as normal, which makes the intervals of players without a loss too wide.
 
-    Args:
-        wins: (P, Q) games won by the host, halves allowed; see `wins_by_speed`.
-        games: (P, Q) games played, zero where a pair did not meet.
-        ridge: precision of the normal prior on every strength, above 0; 0.01 hardly moves players
-            with some twenty games, and bounds those without a loss.
-
-    Raises:
-        ValueError: if the shapes differ, wins exceed games, or the ridge is not above 0.
-        RuntimeError: if the strengths are not found, because games outweigh the prior by more than
-            float64 can tell; a larger ridge helps.
+    Raises ValueError for wrong arguments, RuntimeError if games outweigh the prior by more than
+    float64 can tell; a larger ridge helps.
     """
     won, played = np.asarray(wins, dtype=np.float64), np.asarray(games, dtype=np.float64)
     if won.ndim != 2 or won.size == 0 or won.shape != played.shape:

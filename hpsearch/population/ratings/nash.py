@@ -45,10 +45,8 @@ class Equilibrium:
 def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
     """Return the equilibrium of largest entropy, which is unique, to 1e-8 of the payoff's range.
 
-    ``payoff`` (P, Q) is what hosts earn, such as rho.
-
-    Raises ValueError if the payoff is not a matrix of finite numbers, RuntimeError if it is not
-    found, because players or payoffs are too close.
+    ``payoff`` (P, Q) is what hosts earn, such as rho. ValueError if it is not a matrix of finite
+    numbers, RuntimeError if players or payoffs are too close.
     """
     matrix = checked_payoff(payoff)
     rows, columns = undominated(matrix)
