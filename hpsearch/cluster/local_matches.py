@@ -110,9 +110,11 @@ class LocalMatches:
             if role in trainer.config.learning():
                 side = (PlayerGroup(names, FixedRatePolicy(policy, GREEDY)), *side)
             sides.append(side)
+        hosts, agents = sides
         with torch.no_grad():
             played = crossplay(
-                *sides,
+                hosts,
+                agents,
                 game_config(trainer.config),
                 num_games=matches.num_games,
                 max_steps=matches.max_steps,

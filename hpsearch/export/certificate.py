@@ -17,10 +17,11 @@ from hpsearch.analysis.examination import SPLIT, ComparedPlayer, compare
 from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.export.folder import shown
 from hpsearch.schema import NonNegative, Positive, Range
-from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
+from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.metrics import MODES, PANELS, worst_name
 from hpsearch.trainers.opponents import SavedPlayer
+from hpsearch.trainers.rho import BOOTSTRAP_SEED
 
 Rows = tuple[ComparedPlayer, ...]
 WORST: Final = frozenset(worst_name(mode, role) for mode in MODES for role in PANELS)

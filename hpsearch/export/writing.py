@@ -28,9 +28,9 @@ from hpsearch.study.records import COMPLETE, Match, Trial
 from hpsearch.study.view import StudyView
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import TrainerConfig, read_config
-from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, starts_key
+from hpsearch.trainers.evaluation import starts_key
 from hpsearch.trainers.opponents import SavedPlayer, load_player
-from hpsearch.trainers.rho import Lengths, rho
+from hpsearch.trainers.rho import BOOTSTRAP_SEED, Lengths, rho
 from hpsearch.trainers.rollouts import game_config
 
 
@@ -98,10 +98,7 @@ def _against(
     opponents: Iterable[str], moves: npt.NDArray[np.int64], finished: npt.NDArray[np.bool_]
 ) -> dict[str, dict[str, float]]:
     lengths = map(Lengths, moves, finished)
-    return {
-        name: asdict(rho(length, BOOTSTRAP_SEED))
-        for name, length in zip(opponents, lengths, strict=True)
-    }
+    return {name: asdict(rho(length)) for name, length in zip(opponents, lengths, strict=True)}
 
 
 Measures = dict[str, Any]  # what evaluation.json holds

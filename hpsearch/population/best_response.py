@@ -91,7 +91,7 @@ def measure_response(
 ) -> Rho:
     """Return rho of a champion in ``role`` against a response, both checkpoints and greedy."""
     own, other = load_player(champion, role, device), load_player(response, OTHER[role], device)
-    return rho(_games(own, role, other, (), num_games, max_steps, split)[RESPONSE], seed=0)
+    return rho(_games(own, role, other, (), num_games, max_steps, split)[RESPONSE])
 
 
 def _games(
@@ -133,7 +133,7 @@ def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengt
     samples = taken(lambda response: response.moves[drawn].mean(axis=1))
     low, high = np.quantile(samples, [0.025, 0.975])
     value = taken(lambda response: np.asarray(response.moves.mean()))
-    responded, by_panel = rho(against, seed=0), panel(scripted, seed=0)
+    responded, by_panel = rho(against), panel(scripted)
     return Exploited(float(value), float(low), float(high), steps, responded, by_panel)
 
 

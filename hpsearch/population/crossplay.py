@@ -121,7 +121,7 @@ class CrossPlay:
     def cell(self, host: str, agent: str) -> Rho:
         """Return one pair's rho with its interval; ValueError if there is no such player."""
         p, q = self.hosts.index(host), self.agents.index(agent)
-        return rho(Lengths(self.moves[p, q], self.finished[p, q]), seed=0)
+        return rho(Lengths(self.moves[p, q], self.finished[p, q]))
 
 
 def crossplay(

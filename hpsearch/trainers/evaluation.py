@@ -6,7 +6,6 @@ Axes: P members, G games. Every member, opponent and mode (greedy, sampled) meet
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
@@ -24,7 +23,6 @@ from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
 Metrics = dict[str, Rho]
-BOOTSTRAP_SEED: Final = 0  # of all intervals
 
 
 @dataclass(frozen=True)
@@ -139,11 +137,11 @@ def _evaluation(role: str, by_name: Mapping[str, Sequence[Played]]) -> Evaluatio
     for mode, *parts in zip(MODES, *by_name.values(), strict=False):
         played = dict(zip(by_name, parts, strict=True))
         for name, (lengths, games) in played.items():
-            result.metrics[f"{mode}/{role}/{name}"] = rho(lengths, BOOTSTRAP_SEED)
+            result.metrics[f"{mode}/{role}/{name}"] = rho(lengths)
             result.games[f"{mode}/{role}/{name}"] = games
         if set(PANELS[role]) <= set(played):
             panel_games = [played[name][0] for name in PANELS[role]]
-            result.metrics[panel_name(mode, role)] = panel(panel_games, BOOTSTRAP_SEED)
-            result.metrics[worst_name(mode, role)] = worst(role, panel_games, BOOTSTRAP_SEED)
+            result.metrics[panel_name(mode, role)] = panel(panel_games)
+            result.metrics[worst_name(mode, role)] = worst(role, panel_games)
         result.entropies[entropy_name(mode, role)] = entropy(games for _, games in parts)
     return result

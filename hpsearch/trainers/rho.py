@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 NUM_BOOTSTRAP = 1000
+BOOTSTRAP_SEED = 0  # of all intervals
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,19 +34,19 @@ class Rho:
     games: int
 
 
-def rho(lengths: Lengths, seed: int) -> Rho:
+def rho(lengths: Lengths) -> Rho:
     value = 1.0 / lengths.moves.mean()
-    return _summary(value, bootstrap(lengths, seed), [lengths])
+    return _summary(value, bootstrap(lengths, BOOTSTRAP_SEED), [lengths])
 
 
-def panel(opponents: Sequence[Lengths], seed: int) -> Rho:
+def panel(opponents: Sequence[Lengths]) -> Rho:
     """Return the geometric mean of a player's rho over several opponents."""
     value = np.exp(np.mean([-np.log(lengths.moves.mean()) for lengths in opponents]))
-    logs = [np.log(bootstrap(lengths, seed + k)) for k, lengths in enumerate(opponents)]
+    logs = [np.log(bootstrap(lengths, BOOTSTRAP_SEED + k)) for k, lengths in enumerate(opponents)]
     return _summary(value, np.exp(np.mean(logs, axis=0)), opponents)
 
 
-def worst(role: str, opponents: Sequence[Lengths], seed: int) -> Rho:
+def worst(role: str, opponents: Sequence[Lengths]) -> Rho:
     """Return a player's rho against the opponent that it does worst against.
 
     The interval is that of the worst of each sample, over all opponents, so that an opponent that
@@ -53,7 +54,7 @@ def worst(role: str, opponents: Sequence[Lengths], seed: int) -> Rho:
     """
     worst_of = np.min if role == "host" else np.max
     value = worst_of([1.0 / lengths.moves.mean() for lengths in opponents])
-    samples = [bootstrap(lengths, seed + k) for k, lengths in enumerate(opponents)]
+    samples = [bootstrap(lengths, BOOTSTRAP_SEED + k) for k, lengths in enumerate(opponents)]
     return _summary(value, worst_of(samples, axis=0), opponents)
 
 
