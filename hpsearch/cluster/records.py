@@ -125,7 +125,6 @@ class AttemptResult:
     metrics: dict[str, dict[str, float]]  # by name: value, low, high, capped, games
 
     def check(self) -> Iterator[str]:
-        """Yield which metrics are not whole."""
         for name, measured in self.metrics.items():
             if not {"value", "low", "high"} <= measured.keys():
                 yield f"metrics must hold value, low and high, but {name} holds {measured!r}"

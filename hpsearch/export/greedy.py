@@ -182,7 +182,7 @@ class SamplePositions:
 def sample_positions(game: GameConfig, key: int) -> SamplePositions:
     """Return starts and what random moves make of them; ``key`` is from `derive_key`."""
     keys = torch.tensor([derive_key(key, "positions")])
-    stream = Stream(torch.tensor([derive_key(key, "random moves")]), torch.zeros_like(keys))
+    stream = Stream(torch.tensor([derive_key(key, "random moves")]))
     encoder = HostActionEncoder(game.dimension)
     points = FusedGame(game, keys, NUM_GAMES, "cpu", "cpu", observes=False).points
     host, agent = ScriptedPolicy("random"), ScriptedPolicy("random")

@@ -13,11 +13,13 @@ from hpsearch.game.random import num_blocks
 class Stream:
     """P streams of uniform numbers, one for each member, each with its own key and counter."""
 
-    def __init__(self, keys: Tensor, counters: Tensor) -> None:
-        """Continue the streams ``keys``, int64 (P,), at the blocks ``counters``, int64 (P,).
+    def __init__(self, keys: Tensor, counters: Tensor | None = None) -> None:
+        """Continue the streams ``keys``, int64 (P,), at the blocks ``counters``, else at block 0.
 
         ValueError if the two are not int64 vectors of one length.
         """
+        if counters is None:
+            counters = torch.zeros_like(keys)
         if keys.ndim != 1 or keys.shape != counters.shape:
             raise ValueError(
                 "keys and counters must be vectors of one length, "

@@ -116,7 +116,6 @@ def _behind(token: str, inner: "WSGIApplication") -> "WSGIApplication":
 
 
 def _family(metric: Metric | Histogram) -> Any:
-    """Return a metric as prometheus_client writes it."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     if isinstance(metric, Histogram):
@@ -200,7 +199,6 @@ _DOCUMENTATION = {
 
 
 def gauges(job: JobPlace, snapshot: MonitorSnapshot) -> list[Metric]:
-    """Return every gauge of a snapshot."""
     samples: dict[str, tuple[tuple[str, ...], dict[LabelValues, float]]] = {}
 
     def add(name: str, labels: tuple[str, ...], label_values: LabelValues, value: float) -> None:

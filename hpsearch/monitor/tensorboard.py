@@ -36,8 +36,6 @@ def event_file_name() -> str:
 
 
 class EventFile:
-    """One event file."""
-
     def __init__(self, file: BinaryIO, *, keeps: int) -> None:
         """Begin a file whose readers discard what older ones in its folder say of later steps.
 

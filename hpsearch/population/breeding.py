@@ -169,7 +169,6 @@ class Mating:
         return ["" if self._distillation() else member.shape for member in self.members]
 
     def successor(self, place: int, replacement: Replacement) -> Successor:
-        """Return what comes next in a member's place."""
         source = replacement.source
         if not replacement.is_child:
             return Successor((source,), Clone(), dict(self.members[source].params), is_child=False)

@@ -37,7 +37,6 @@ class PlayerGroup:
 
 
 def scripted_groups(names: Iterable[str]) -> tuple[PlayerGroup, ...]:
-    """Return scripted players of one role."""
     return tuple(PlayerGroup((name,), policies.ScriptedPolicy(name)) for name in names)
 
 

@@ -27,6 +27,7 @@ from hpsearch.population.operators.safe_mutation import (
 )
 from hpsearch.population.statistics import Floats, chance_better, resampled_rho
 from hpsearch.trainers.config.players import host_first
+from hpsearch.trainers.members import member_stream
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
@@ -129,8 +130,7 @@ def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetP
 
 def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:
     """Return the stream of one child (P = 1) for one purpose."""
-    keys = torch.tensor([derive_key(seed, "birth", *purpose)], device=device)
-    return Stream(keys, torch.zeros_like(keys))
+    return member_stream([seed], device, "birth", *purpose)
 
 
 def _number(value: float, net: Network) -> torch.Tensor:

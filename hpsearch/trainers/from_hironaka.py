@@ -378,27 +378,23 @@ LARGE_BUFFER = 4e9  # bytes
 
 
 def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield what the user of an old file should know."""
-    changed, left_out = _of_the_file(old, config), {"version_string": OF_VERSIONS}
+    changed = _of_the_file(old, config)
+    left_out = {"version_string": "hpsearch train --name names a run, its folder says the rest"}
     for name, role in old.roles().items():
         own = _of_a_role(name, role, pace) | _of_schedules(role)
         changed |= {f"{name}.{key}": text for key, text in own.items()}
-        left_out[f"{name}.initial_rollout_size"] = OF_INITIAL_ROLLOUTS
+        left_out[f"{name}.initial_rollout_size"] = (
+            "learning begins as soon as a batch has been played (learning_starts), because "
+            "schedules count those steps too"
+        )
         if isinstance(role.optim, OldAdam) and role.optim.args.weight_decay:
-            left_out[f"{name}.optim.args.weight_decay"] = OF_WEIGHT_DECAY
+            text = "Adam has none here; adamw takes it away from the weights directly"
+            left_out[f"{name}.optim.args.weight_decay"] = text
     if old.replay_buffer.deactivate:
         left_out["replay_buffer.deactivate"] = "Q-learning always learns from a buffer"
     yield from (Remark(CHANGED, key, text) for key, text in changed.items())
     yield from (Remark(LEFT_OUT, key, text) for key, text in left_out.items())
     yield from (Remark(CHOSEN, key, text) for key, text in _chosen(old, config).items())
-
-
-OF_VERSIONS = "hpsearch train --name names a run, its folder says the rest"
-OF_INITIAL_ROLLOUTS = (
-    "learning begins as soon as a batch has been played (learning_starts), because schedules "
-    "count those steps too"
-)
-OF_WEIGHT_DECAY = "Adam has none here; adamw takes it away from the weights directly"
 
 
 def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:

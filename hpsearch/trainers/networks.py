@@ -224,8 +224,6 @@ def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tens
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How a network's products are computed."""
-
     precision: Literal["fp32", "tf32", "bf16"]
     compile: Literal["off", "default"]
 
@@ -337,7 +335,7 @@ class Network:
     def like(self, num_members: int) -> "Network":
         """Return a network of the same structure for another number of members, weights 0."""
         keys = torch.zeros(num_members, dtype=torch.int64, device=self.weights.device)
-        other = Network(self.inputs, self.towers, self.arithmetic, Stream(keys, keys.clone()))
+        other = Network(self.inputs, self.towers, self.arithmetic, Stream(keys))
         other.weights.zero_()
         return other
 

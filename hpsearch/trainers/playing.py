@@ -25,7 +25,7 @@ Noise = Callable[[], Tensor]
 
 def member_noise(keys: Tensor, num_games: int) -> Noise:
     """Return noise by a stream for each member, of the keys int64 (P,)."""
-    stream = Stream(keys, torch.zeros_like(keys))
+    stream = Stream(keys)
     return lambda: stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
 
 
@@ -167,7 +167,7 @@ def record_game(
     """
     kernel = BACKENDS[default_backend(start.device)]
     keys = torch.tensor([key], device=start.device)
-    noise = Stream(keys, torch.zeros_like(keys))
+    noise = Stream(keys)
     never = torch.zeros(1, device=start.device)
     points, is_capped = start, False
     moves: list[Move] = []

@@ -147,7 +147,6 @@ class _Matching:
 
 
 def _weight(bank: Tensor, affine: Affine) -> Tensor:
-    """Return the weight (rows, columns) of an affine."""
     weight: Tensor = bank[affine.weight].unflatten(0, affine.shape)
     return weight
 

@@ -42,7 +42,7 @@ def scratch(net: Network) -> Network:
     """
     towers = [replace(tower, init="uniform") for tower in net.towers]
     keys = torch.zeros(len(net.weights), dtype=torch.int64, device=net.weights.device)
-    other = Network(net.inputs, towers, replace(net.arithmetic, compile="off"), Stream(keys, keys))
+    other = Network(net.inputs, towers, replace(net.arithmetic, compile="off"), Stream(keys))
     other.weights.copy_(net.weights)
     other.statistics.copy_(net.statistics)
     return other

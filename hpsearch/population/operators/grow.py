@@ -57,7 +57,7 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
     nowhere = torch.zeros_like(stream.keys)
     # Never run: neither compiled nor drawn for more than its shape.
     arithmetic = replace(target.arithmetic, compile="off")
-    between = Network(target.inputs, towers, arithmetic, Stream(nowhere, nowhere.clone()))
+    between = Network(target.inputs, towers, arithmetic, Stream(nowhere))
     wide = _wider(net, between, noise, stream)
     return _deeper(wide, target, kept, noise, stream)
 
@@ -156,7 +156,6 @@ def _deeper(
 
 
 def _inherit(grown: Network, item: Item, net: Network, its: Item) -> None:
-    """Copy a layer's weights and statistics."""
     for own, other in zip(item.affines, its.affines, strict=True):
         grown.weights[:, own.start : own.bias.stop] = net.weights[:, other.start : other.bias.stop]
         if own.statistics is not None and other.statistics is not None:

@@ -74,5 +74,4 @@ def _can_begin_as_identity(new: Sequence[Item], at: int, activation: Activation)
 
 
 def _width(item: Item) -> int:
-    """Return the number of a layer's outputs."""
     return item.affines[-1].shape[1]
