@@ -30,12 +30,17 @@ class Stream:
         self.keys = keys.clone()
         self.counters = counters.clone()
 
-    def uniform(self, num_numbers: int) -> Tensor:
+    def uniform(self, num_numbers: int, rows: Tensor | None = None) -> Tensor:
         """Draw the next numbers in [0, 1) of every stream, float32 (P, num_numbers).
 
-        Every call takes whole blocks of four words and drops what is left of the last.
+        Every call takes whole blocks of four words and drops what is left of the last. Where
+        ``rows`` int64 (A,) are given, only these streams' numbers are returned, (A, num_numbers);
+        all streams move on.
         """
         backend = BACKENDS[default_backend(self.keys.device)]
-        numbers = backend.uniform(self.keys, self.counters, num_numbers)
+        keys, counters = (
+            (self.keys, self.counters) if rows is None else (self.keys[rows], self.counters[rows])
+        )
+        numbers = backend.uniform(keys, counters, num_numbers)
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers

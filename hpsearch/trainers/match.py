@@ -139,7 +139,7 @@ def _play_games(
         max_steps=match.max_steps,
         reposition=match.reposition,
         exploration=(never, never),
-        noise=lambda: noise.uniform(NOISE).unsqueeze(0),
+        noise=lambda lanes: noise.uniform(NOISE, lanes[0]).unsqueeze(0),
     )
     return moves.view(shape), finished.view(shape)
 

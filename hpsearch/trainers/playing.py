@@ -19,14 +19,16 @@ from hpsearch.trainers.policies import Policy, Position, choose
 
 NOISE = 4  # random numbers a game and move: two for the host, two for the agent
 
-Noise = Callable[[], Tensor]
-"""returns the random numbers of the next move of all games, float32 (P, G, NOISE)"""
+Noise = Callable[[Tensor], Tensor]
+"""from games int64 (P, A) to the random numbers of their next move, float32 (P, A, NOISE)"""
 
 
 def member_noise(keys: Tensor, num_games: int) -> Noise:
     """Return noise by a stream for each member, of the keys int64 (P,)."""
     stream = Stream(keys)
-    return lambda: stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
+    return lambda lanes: rows_of(
+        stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE)), lanes
+    )
 
 
 class ActionTally:
@@ -75,7 +77,7 @@ def play(
 
     def make_a_move() -> None:
         # A game's noise does not depend on which others are still in progress.
-        numbers = rows_of(noise(), games.lanes)
+        numbers = noise(games.lanes)
         position = Position.of(games.points)
         of_lanes = host_rate[games.lanes], agent_rate[games.lanes]
         action, subset, axis = choose(host, agent, position, numbers, of_lanes)

@@ -59,6 +59,14 @@ def test_a_members_numbers_do_not_depend_on_the_others():
         assert torch.equal(together.uniform(count)[3:4], alone.uniform(count))
 
 
+def test_rows_alone_have_the_same_numbers_and_leave_all_streams_alike():
+    every, some = stream(5), stream(5)
+    for rows in ([3, 1], [4], []):
+        numbers = some.uniform(5, torch.tensor(rows, dtype=torch.int64))
+        assert torch.equal(numbers, every.uniform(5)[rows])
+    assert torch.equal(some.counters, every.counters)
+
+
 def test_numbers_are_uniform():
     numbers = stream(2).uniform(100_000)
     assert numbers.dtype == torch.float32
