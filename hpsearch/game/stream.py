@@ -38,9 +38,7 @@ class Stream:
         all streams move on.
         """
         backend = BACKENDS[default_backend(self.keys.device)]
-        keys, counters = (
-            (self.keys, self.counters) if rows is None else (self.keys[rows], self.counters[rows])
-        )
-        numbers = backend.uniform(keys, counters, num_numbers)
+        chosen = slice(None) if rows is None else rows
+        numbers = backend.uniform(self.keys[chosen], self.counters[chosen], num_numbers)
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers
