@@ -23,6 +23,7 @@ VARIABLE, SECRET = "HPSEARCH_TEST_STORAGE", "postgresql://me:dont-tell-93@host/d
 TOKEN = "HPSEARCH_TEST_TOKEN"
 PATIENCE_SECONDS = 60
 PROGRAMS = {
+    "srun": "exit 1",  # by which submitit tells that there is a SLURM
     "scontrol": "echo MaxArraySize=1001",
     "sbatch": 'env > "$0.env"; echo Submitted batch job 7',
 }
