@@ -12,11 +12,13 @@ A sign of life is given at these steps alone, not every two seconds, and bears t
 Matches without players: a checkpoint's skill is what its ancestors' intervals have taught it.
 """
 
+import functools
 import hashlib
 import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -79,12 +81,22 @@ def _skill(study: StudyDir, entrant: MatchPlayer, teaching: Teaching) -> float:
     skill, trial = 0.0, int(entrant.name)
     while True:
         folder = study.trial(trial)
-        config = read_config(yaml_file.load(folder.config), source=str(folder.config))
+        config = config_of(folder.config)
         lineage = folder.lineage.required()
         skill += teaching(config, lineage.first_step)
         if not lineage.parents or lineage.parents[0].trial is None:
             return skill if math.isfinite(skill) else 0.0
         trial = lineage.parents[0].trial
+
+
+def config_of(path: Path) -> TrainerConfig:
+    """Return a trial's configuration, which a study's every match asks for again."""
+    return _config_of(path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _config_of(path: Path, changed_ns: int) -> TrainerConfig:
+    return read_config(yaml_file.load(path), source=str(path))
 
 
 HALF_WIDTH = 0.01

@@ -15,7 +15,7 @@ from birth_stories import (
     parents_in,
     saved,
 )
-from working import work
+from working import Killed, die, on_nth_call, work
 
 from hpsearch.cluster import resuming
 from hpsearch.cluster.record_files import RecordFile
@@ -30,10 +30,6 @@ CHILD = {**PAIR, "seed": 5, "steps": 12}
 SURE = Adoption(num_games=200, confidence=0.9)
 RUINOUS = GaussianMutation("gaussian_mutation", 50.0)
 every_algorithm = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no handler of the worker sees it."""
 
 
 @pytest.fixture(scope="module")
@@ -207,18 +203,6 @@ def test_a_child_that_may_be_as_strong_is_adopted(born, parents, algorithm):
 # Kills.
 
 
-def kill_at(monkeypatch, owner, name, n):
-    original, calls = getattr(owner, name), []
-
-    def wrapped(*arguments, **options):
-        calls.append(name)
-        if len(calls) == n:
-            raise Killed
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, wrapped)
-
-
 MOMENTS = [
     (resuming, "inherit", 1),
     (resuming, "offspring", 1),
@@ -241,7 +225,7 @@ def test_killed_at_any_moment_it_becomes_what_it_would_have(
     study = StudyDir(tmp_path / "killed")
     job = job_of(study, [give(study, 0, config, origin)])
     with monkeypatch.context() as patch:
-        kill_at(patch, owner, name, n)
+        on_nth_call(patch, owner, name, n, die)
         with pytest.raises(Killed):
             work(str(job.root))
     again = give(study, 0, config, origin, attempt=2)
@@ -276,7 +260,7 @@ def test_a_fresh_one_and_a_child_go_on_side_by_side(
 
     study, first = job("killed", 1)
     with monkeypatch.context() as patch:
-        kill_at(patch, checkpoint, "save", n)
+        on_nth_call(patch, checkpoint, "save", n, die)
         with pytest.raises(Killed):
             work(str(first.root))
     capsys.readouterr()

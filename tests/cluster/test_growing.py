@@ -12,7 +12,7 @@ from birth_stories import (
     parents_in,
     saved,
 )
-from working import work
+from working import Killed, die, on_nth_call, work
 
 from hpsearch.cluster import resuming
 from hpsearch.cluster.record_files import RecordFile
@@ -40,10 +40,6 @@ POOL = {
 }
 every_algorithm = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 either_role = pytest.mark.parametrize("role", ["host", "agent"])
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no handler of the worker sees it."""
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +193,6 @@ def test_it_grows_beside_others_as_it_would_alone(born, tmp_path, parents, plain
 # Kills.
 
 
-def kill_at(monkeypatch, owner, name, n):
-    original, calls = getattr(owner, name), []
-
-    def wrapped(*arguments, **options):
-        calls.append(name)
-        if len(calls) == n:
-            raise Killed
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, wrapped)
-
-
 MOMENTS = [
     (resuming, "inherit_around", 1),
     (resuming, "grown", 1),
@@ -231,7 +215,7 @@ def test_killed_at_any_moment_it_becomes_what_it_would_have(
     study = StudyDir(tmp_path / "killed")
     job = job_of(study, [give(study, 0, config, origin)])
     with monkeypatch.context() as patch:
-        kill_at(patch, owner, name, n)
+        on_nth_call(patch, owner, name, n, die)
         with pytest.raises(Killed):
             work(str(job.root))
     again = give(study, 0, config, origin, attempt=2)

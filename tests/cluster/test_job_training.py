@@ -6,7 +6,6 @@ Kills stand in tests/cluster/test_worker.py; here they meet what configurations 
 import dataclasses
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from working import RUN_JOB, work
+from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 
 from hpsearch import yaml_file
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
@@ -30,32 +29,6 @@ from hpsearch.trainers.trainer import Trainer
 
 METRIC = "rho/host/choose_first"
 SAVING = {"checkpoint.interval": 2, "checkpoint.keep_last": 99}
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no handler of the worker sees it."""
-
-
-def die():
-    raise Killed
-
-
-def on_nth_call(monkeypatch, owner, name: str, n: int, action) -> list:
-    """Call ``action`` before the n-th call of a function; return the list of calls."""
-    original, calls = getattr(owner, name), []
-
-    def wrapped(*arguments, **options):
-        calls.append(name)
-        if len(calls) == n:
-            action()
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, wrapped)
-    return calls
-
-
-def terminate():
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def result(job, number=0, attempt=1):
@@ -251,28 +224,21 @@ def test_a_warm_start_is_for_step_0_alone(run, tmp_path, monkeypatch, algorithm)
     assert equal(tensors_of(on, 0, 12), tensors_of(whole, 0, 12))
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"host.net_arch": [9]}, "same structure, but those of the host"),
-        ({"dimension": 4}, "dimension=3 instead of 4"),
-        ({"agent": "learn"}, "the agent of the checkpoint .* is no learned player"),
-    ],
-)
-def test_a_warm_start_that_does_not_fit_is_refused(run, tmp_path, changes, sentence):
+def test_a_warm_start_that_does_not_fit_or_is_damaged_is_refused(run, tmp_path):
     source = run({**SAVING, "steps": 4}, root=tmp_path / "source")
     path = checkpoint.path_of(source.study.trial(0).checkpoints, 4)
-    with pytest.raises(ConflictError, match=sentence):
-        run({**SAVING, **changes, "checkpoint.warm_start": str(path)})
-
-
-def test_a_warm_start_from_nothing_or_from_what_is_damaged(run, tmp_path):
-    source = run({**SAVING, "steps": 4}, root=tmp_path / "source")
-    folder = source.study.trial(0).checkpoints
-    (checkpoint.path_of(folder, 4) / "state.json").write_text("{}")
-    with pytest.raises(ConflictError, match=r"there is no checkpoint at .*nowhere"):
-        run({**SAVING, "checkpoint.warm_start": str(tmp_path / "nowhere")})
-    path = checkpoint.path_of(folder, 4)
+    for number, (changes, sentence) in enumerate(
+        (
+            ({"host.net_arch": [9]}, "same structure, but those of the host"),
+            ({"dimension": 4}, "dimension=3 instead of 4"),
+            ({"agent": "learn"}, "the agent of the checkpoint .* is no learned player"),
+            ({"checkpoint.warm_start": str(tmp_path / "x")}, "there is no checkpoint at .*x"),
+        )
+    ):
+        warm = {**SAVING, "checkpoint.warm_start": str(path), **changes}
+        with pytest.raises(ConflictError, match=sentence):
+            run(warm, root=tmp_path / str(number))
+    (path / "state.json").write_text("{}")
     with pytest.raises(CorruptError, match=path.name):
         run({**SAVING, "checkpoint.warm_start": str(path)})
 

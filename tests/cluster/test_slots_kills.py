@@ -4,14 +4,10 @@ from dataclasses import replace
 
 import pytest
 from slot_stories import LONG, NEW, SHORT, assert_same_training, ended
-from working import work
+from working import Killed, die, on_nth_call, work
 
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no handler of the worker sees it."""
 
 
 def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> None:
@@ -19,10 +15,7 @@ def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> No
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
 
-    def die(self, row, config):
-        raise Killed
-
-    monkeypatch.setattr(Trainer, "begin", die)
+    on_nth_call(monkeypatch, Trainer, "begin", 1, die)
     with pytest.raises(Killed):
         work(str(job.root))
     assert job.study.heartbeat(2, 1).is_busy
@@ -36,15 +29,7 @@ def test_killed_with_newcomers_the_next_attempt_goes_on(pilot, alone, monkeypatc
     job.write_next(1, given[:1])
     job.write_next(2, given[1:])
     with monkeypatch.context() as patch:
-        save, calls = checkpoint.save, []
-
-        def die_at_last(*arguments):
-            calls.append(1)
-            if len(calls) == n:
-                raise Killed
-            return save(*arguments)
-
-        patch.setattr(checkpoint, "save", die_at_last)
+        on_nth_call(patch, checkpoint, "save", n, die)
         with pytest.raises(Killed):
             work(str(job.root))
     newest = {

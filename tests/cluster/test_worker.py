@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from working import work
+from working import Killed, die, on_nth_call, terminate, work
 
 from hpsearch.cluster import member
 from hpsearch.cluster.failures import StopFlag
@@ -23,10 +23,6 @@ from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
-
-
-class Killed(BaseException):
-    """Stands for kill -9: no handler of the worker sees it."""
 
 
 @pytest.fixture(scope="module")
@@ -84,27 +80,6 @@ def go_on(study: StudyDir, new_job, configs, attempt: int) -> None:
     job.plan.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
     if left:
         work(str(job.root))
-
-
-def on_nth_call(monkeypatch, owner, name: str, n: int, action) -> None:
-    """Call ``action`` before the n-th call of a function, counted from 1."""
-    original, calls = getattr(owner, name), []
-
-    def wrapped(*arguments, **options):
-        calls.append(name)
-        if len(calls) == n:
-            action()
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, wrapped)
-
-
-def die():
-    raise Killed
-
-
-def terminate():
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_a_job_trains_measures_saves_and_tells(tmp_path, new_job, configs, uninterrupted):

@@ -165,7 +165,7 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
     expected = FusedGame(config, keys, num_games, "cpu", "reference", observes=True)
     rewards = cycle(REWARDS)
     encoder = HostActionEncoder(dimension)
-    for t in range(12 if name == "cuda" else 40):
+    for t in range(6 if name == "cuda" else 40):
         subset, axis = random_moves(t, dimension)
         action, axis = encoder.encode(subset).view(2, -1), axis.view(2, -1)
         reward = next(rewards)

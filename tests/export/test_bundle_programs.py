@@ -225,18 +225,15 @@ def test_the_program_takes_raw_points_of_both_dtypes(trained, tmp_path, case, ro
     points = raw_points(trainer.config.max_num_points, trainer.config.dimension)
     subset = any_subsets(points)
     wanted = played(trainer, role, reduced(points), subset)
-    answers = {}
-    for bundle_format in (SORTED_POINTS, FORMAT):
-        path = tmp_path / f"{bundle_format}.pt2"
-        save_program(path, player, role, bundle_format)
-        policy = torch.export.load(path).module()
-        for dtype in (torch.int32, torch.int64) if bundle_format == FORMAT else (torch.int32,):
-            given = points.to(dtype), subset
-            answers[bundle_format, dtype] = policy(*(given if role == "agent" else given[:1]))
-    assert torch.equal(answers[FORMAT, torch.int32], wanted)
-    assert torch.equal(answers[FORMAT, torch.int64], wanted)
-    # These points do tell a policy that reduces from one that does not.
-    assert not torch.equal(answers[SORTED_POINTS, torch.int32], wanted)
+    save_program(tmp_path / "policy.pt2", player, role, FORMAT)
+    policy = torch.export.load(tmp_path / "policy.pt2").module()
+    for dtype in (torch.int32, torch.int64):
+        given = points.to(dtype), subset
+        assert torch.equal(policy(*(given if role == "agent" else given[:1])), wanted)
+    if (case, role) == ("dqn", "host"):  # these points do tell a policy that does not reduce
+        save_program(tmp_path / "older.pt2", player, role, SORTED_POINTS)
+        older = torch.export.load(tmp_path / "older.pt2").module()
+        assert not torch.equal(older(points.to(torch.int32)), wanted)
 
 
 def test_a_full_disk_is_met_before_torch_writes(trained, tmp_path, monkeypatch):

@@ -234,10 +234,18 @@ def test_a_trial_that_another_driver_told_is_no_fault_of_the_program(tmp_path: P
             driver._trials.tell(trial, "failed", {}, failure="nan")
 
 
-@pytest.mark.parametrize("number", [1, 3, 5, 12, 20, 30])
-def test_a_study_that_is_taken_in_the_middle_of_a_tick(tmp_path: Path, number: int) -> None:
-    plain = new_study(tmp_path / "plain", budget={"trials": 6})
-    drive(plain, FakeExecutor())
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """Return the schedule of a study of six trials that one driver drives to its end."""
+    study = new_study(tmp_path_factory.mktemp("undisturbed"), budget={"trials": 6})
+    drive(study, FakeExecutor())
+    return schedule(study)
+
+
+@pytest.mark.parametrize("number", [1, 5, 12, 30])
+def test_a_study_that_is_taken_in_the_middle_of_a_tick(
+    tmp_path: Path, number: int, undisturbed: list[tuple[Any, ...]]
+) -> None:
     study = new_study(tmp_path / "taken", budget={"trials": 6})
     executor, clock = FakeExecutor(), Clock()
     written: list[Event] = []
@@ -255,7 +263,7 @@ def test_a_study_that_is_taken_in_the_middle_of_a_tick(tmp_path: Path, number: i
         assert len(stored_events(study)) == len(written) >= number
     give_free(study)
     drive(study, executor)
-    assert schedule(study) == schedule(plain)
+    assert schedule(study) == undisturbed
     check_books(study, executor)
 
 

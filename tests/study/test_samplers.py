@@ -31,7 +31,7 @@ from hpsearch.study.space import SearchSpace
 from hpsearch.study.storage import MirroredStorage, open_storage
 
 NUM_TRIALS = {"gp": 7}  # a suggestion takes it a second
-DEFAULT_NUM_TRIALS = 10
+DEFAULT_NUM_TRIALS = 8
 SAMPLERS: list[Sampler] = [
     RandomOptions("random"),
     TPEOptions(n_startup_trials=3),
