@@ -81,6 +81,7 @@ def test_submit_returns_and_the_study_ends_without_us(submitted) -> None:
     assert "no failed trial" in refused(folder, "retry", "tiny", code=2)
 
 
+@pytest.mark.slow
 def test_submit_returns_within_five_seconds(tmp_path: Path) -> None:
     """The best of three: the machine may be busy."""
     write_trainer(tmp_path, ENDLESS)

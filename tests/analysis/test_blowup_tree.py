@@ -106,7 +106,7 @@ at least 2 moves in the worst case, 3 choices shown"""
     )
 
 
-@pytest.mark.parametrize("max_nodes", [1, 2, 3, 10, 54, 55])
+@pytest.mark.parametrize("max_nodes", [1, 3, 54, 55])
 def test_a_tree_keeps_to_its_number_of_nodes(max_nodes):
     tree = tree_of(START["E6"], max_nodes=max_nodes)
     assert len(tree.nodes) <= max_nodes

@@ -82,7 +82,7 @@ def many(number: int, searches: int):
     return [random_trials(number, seed) for seed in range(searches)]
 
 
-@pytest.mark.parametrize("losses_of", [decided, mixed])
+@pytest.mark.parametrize("losses_of", [decided, pytest.param(mixed, marks=pytest.mark.slow)])
 def test_intervals_hold_the_importances_of_a_search_without_end(losses_of):
     """Those are what Optuna says of so many trials that chance hardly matters."""
     endless = random_trials(4000, 99)

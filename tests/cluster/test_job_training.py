@@ -230,7 +230,7 @@ def test_a_warm_start_that_does_not_fit_or_is_damaged_is_refused(run, tmp_path):
     for number, (changes, sentence) in enumerate(
         (
             ({"host.net_arch": [9]}, "same structure, but those of the host"),
-            ({"dimension": 4}, "dimension=3 instead of 4"),
+            ({"max_num_points": 5}, "max_num_points=[0-9]+ instead of 5"),
             ({"agent": "learn"}, "the agent of the checkpoint .* is no learned player"),
             ({"checkpoint.warm_start": str(tmp_path / "x")}, "there is no checkpoint at .*x"),
         )

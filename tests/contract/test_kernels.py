@@ -234,6 +234,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "message"),
     [

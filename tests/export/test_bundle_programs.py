@@ -150,6 +150,7 @@ def test_positions_are_of_all_ages(tiny_config):
     assert torch.equal(positions.points, sample_positions(config, 1).points)
 
 
+@pytest.mark.slow
 def test_a_program_of_another_player_is_found_out(trained, tmp_path):
     trainer, player = player_of(trained, "dqn", "host")
     _, other = player_of(trained, "ppo, attention", "host")

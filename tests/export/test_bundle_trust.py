@@ -155,6 +155,7 @@ def test_another_onnx_policy_is_not_the_program(bundle, monkeypatch, capsys):
 # Formats.
 
 
+@pytest.mark.slow
 def test_a_bundle_of_the_first_format_keeps_its_programs():
     """Written before policies reduced and sorted by themselves, and never again since."""
     bundle = read_bundle(SHIPPED)

@@ -136,6 +136,7 @@ def test_a_budget_that_is_raised_trains_on_from_the_closing(tmp_path):
     assert sum(trial >= 12 for trial in last) == 4  # and closes again
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_raised_in_the_middle_of_a_closing(tmp_path):
     study, executor = closing_study(tmp_path), FakeExecutor(teaching=teaching)
     with opened(study, executor) as driver:

@@ -130,11 +130,12 @@ def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
             assert trials[trial].params == trials[parent].params
 
 
+@pytest.mark.slow
 def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path):
     matches = POPULATION["matches"] | {"best_response": 8}
-    whole = population_study(tmp_path / "whole", trials=12, matches=matches)
+    whole = population_study(tmp_path / "whole", trials=8, matches=matches)
     drive(whole, FakeExecutor(teaching=teaching))
-    broken = population_study(tmp_path / "broken", trials=12, matches=matches)
+    broken = population_study(tmp_path / "broken", trials=8, matches=matches)
     with deaths_at_all_events() as died:
         drive(broken, FakeExecutor(teaching=teaching), max_lives=500)
     assert {"match_called", "bred", "asked", "announced"} <= set(died)

@@ -122,6 +122,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     assert output.out.rstrip().splitlines()[-1] == plain["conclusion"]
 
 
+@pytest.mark.slow
 def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed(place):
     closing = {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]}
     study = bred(place, closing=closing)

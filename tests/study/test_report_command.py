@@ -276,6 +276,7 @@ def test_a_file_that_says_something_else_is_not_shown_as_the_study(tmp_path):
     assert "high: 0.98" not in words
 
 
+@pytest.mark.slow
 def test_a_population(tmp_path):
     operators = [{"name": "clone"}, {"name": "aligned_average", "share": 0.5}]
     study = population_study(tmp_path, trials=16, operators=operators)
@@ -309,6 +310,7 @@ def _check_matrix(study, chart, match: int) -> None:
             assert heat["z"][p][q] == pytest.approx(len(games) / sum(games))
 
 
+@pytest.mark.slow
 def test_several_objectives(tmp_path):
     sampled = METRIC.replace("rho/", "rho_sampled/")
     goals = [{"metric": METRIC, "goal": "maximize"}, {"metric": sampled, "goal": "minimize"}]
