@@ -3,11 +3,12 @@
     python tests/planted_faults.py --work FOLDER --faults 300 --seed 1
 
 A fault is one small change of the source: a comparison, an operator or a constant is replaced, a
-condition is negated, a statement is left out. Half of a room's faults may lie anywhere in it, so
-each room gets the same number, drawn by the seed. The tests of `make test` run once to learn which
-test runs which line and for how long (kept in the work folder). Each fault is then met by the tests
-that run its line, the quickest first, for at most SECONDS of them; it is caught if one fails, or if
-none ends in time. A line that no test runs is a fault that is not caught.
+condition is negated, a statement is left out. Each room gets the same number, drawn by the seed. The
+tests of `make test` run once to learn which test runs which line and for how long. Each fault is
+then met by the tests that run its line, the quickest first, for at most SECONDS of them; it is
+caught if one fails, or if none ends in time. A line that no test runs is a fault that is not caught.
+The folder keeps what was learnt and what became of each fault: the same command goes on where it
+was interrupted.
 
 mutmut 3 rewrites functions in a way that numba does not compile, and cosmic-ray gives every fault
 the same tests, which take minutes.
@@ -28,7 +29,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from queue import Queue
@@ -319,7 +320,11 @@ def _fails(command: Sequence[str], tree: Path, more: dict[str, str]) -> bool:
 def try_all(
     faults: Sequence[Fault], known: Known, tree: Path, work: Path, jobs: int
 ) -> dict[Fault, bool]:
-    """Plant one fault after another, in as many copies of the tree as there are jobs."""
+    """Plant one fault after another, in as many copies of the tree as there are jobs.
+
+    Each outcome is written down as soon as it is known, and not asked for again.
+    """
+    outcome = _outcomes(work / OUTCOMES)
     trees: Queue[Path] = Queue()
     for job in range(jobs):
         copy = work / f"tree-{job}"
@@ -340,8 +345,35 @@ def try_all(
         print(f"{fault.was!r} -> {fault.text!r}", flush=True)
         return caught
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return dict(zip(faults, pool.map(attempt, faults), strict=True))
+    rest = [fault for fault in faults if fault not in outcome]
+    with (work / OUTCOMES).open("a", newline="") as file, ThreadPoolExecutor(jobs) as pool:
+        writer = csv.DictWriter(file, COLUMNS)
+        if file.tell() == 0:
+            writer.writeheader()
+        for fault, caught in zip(rest, pool.map(attempt, rest), strict=True):
+            writer.writerow({**asdict(fault), "caught": caught})
+            file.flush()
+            outcome[fault] = caught
+    return {fault: outcome[fault] for fault in faults}
+
+
+OUTCOMES = "faults.csv"
+COLUMNS = [*(column.name for column in fields(Fault)), "caught"]
+
+
+def _outcomes(path: Path) -> dict[Fault, bool]:
+    """Return what an earlier run in the same folder came to."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        Fault(
+            row["file"], int(row["line"]), int(row["start"]), int(row["end"]),
+            row["text"], row["was"],
+        ): row["caught"] == str(True)
+        for row in rows
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -358,10 +390,6 @@ def main() -> None:
     known = learn(work, tree)
     faults = drawn_faults(tree, options.faults, options.seed)
     outcome = try_all(faults, known, tree, work, options.jobs)
-    with (work / "faults.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*asdict(faults[0]), "caught"])
-        writer.writeheader()
-        writer.writerows({**asdict(fault), "caught": caught} for fault, caught in outcome.items())
     total, caught = Counter[str](), Counter[str]()
     for fault, was_caught in outcome.items():
         for name in (fault.file.split("/")[1], "all"):
