@@ -3,12 +3,12 @@
     python tests/planted_faults.py --work FOLDER --faults 300 --seed 1
 
 A fault is one small change of the source: a comparison, an operator or a constant is replaced, a
-condition is negated, a statement is left out. Each room gets the same number, drawn by the seed. The
-tests of `make test` run once to learn which test runs which line and for how long. Each fault is
-then met by the tests that run its line, the quickest first, for at most SECONDS of them; it is
-caught if one fails, or if none ends in time. A line that no test runs is a fault that is not caught.
-The folder keeps what was learnt and what became of each fault: the same command goes on where it
-was interrupted.
+condition is negated, a statement is left out. Each room gets the same number, drawn by the seed.
+The tests of `make test` run once to learn which test runs which line and for how long. Each fault
+is then met by the tests that run its line, the quickest first, for at most SECONDS of them; it is
+caught if one fails, or if none ends in time. A fault in a line that no test runs is not caught. The
+folder keeps what was learnt and what became of each fault: the same command goes on where it was
+interrupted.
 
 mutmut 3 rewrites functions in a way that numba does not compile, and cosmic-ray gives every fault
 the same tests, which take minutes.
