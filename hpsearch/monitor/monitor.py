@@ -26,11 +26,7 @@ from hpsearch.monitor.watchdog import Activity, OnHang, Watchdog
 
 
 class JobMonitor:
-    """Observes the population of one job; no failure of an observer stops the training.
-
-    Attributes:
-        sections: what the training loop names its sections by.
-    """
+    """Observes the population of one job; no failure of an observer stops the training."""
 
     def __init__(
         self,
@@ -50,7 +46,7 @@ class JobMonitor:
         self._named: NamedSections | None = None
         if config.timings or config.profiler is not None or config.hang_timeout is not None:
             self._named = NamedSections(device, self._activity, timed=config.timings)
-        self.sections: Sections = self._named or NO_SECTIONS
+        self.sections: Sections = self._named or NO_SECTIONS  # for the training loop to name them
         self._sinks = Sinks(sink_makers(config, job))
         self._resources: Resources | None = None
         if config.resources:
@@ -70,16 +66,12 @@ class JobMonitor:
         self._activity.beat()
 
     def steps_until_due(self, step: int) -> int:
-        """Return after how many steps, at least 1, `after_steps` must be called.
-
-        What happens at certain steps goes by ``step``, the job's.
-        """
+        """Return after how many steps, at least 1, `after_steps` must be called."""
         due = self._config.interval - step % self._config.interval
         traced = None if self._profiler is None else self._profiler.steps_until_due(step)
         return due if traced is None else min(due, traced)
 
     def before_steps(self, step: int) -> None:
-        """Prepare for the steps after ``step``, the job's."""
         self._activity.beat()
         self._step = step
         if self._last_time is None:
@@ -108,10 +100,12 @@ class JobMonitor:
         snapshot = self._snapshot(step, steps, scalars(), layers)
         self._sinks.write(snapshot)
         self._activity.beat()
-        return self._diverged(snapshot)
+        if (max_loss := self._config.max_loss) is None:
+            return {}
+        found = (divergence(member.scalars, max_loss) for member in snapshot.members)
+        return {index: sentence for index, sentence in enumerate(found) if sentence}
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
-        """Observe these members from now on."""
         self._members = list(members)
 
     def close(self) -> None:
@@ -152,28 +146,17 @@ class JobMonitor:
             values["steps_per_second"] = (step - before) / (now - then)
         self._last_time = now, step
         if self._resources is not None:
-            with switching_off("the use of resources", self._drop_resources):
-                values |= self._resources.read()
+            with switching_off("the use of resources"):
+                return values | self._resources.read()
+            self._resources = None
         return values
-
-    def _drop_resources(self) -> None:
-        self._resources = None
-
-    def _diverged(self, snapshot: MonitorSnapshot) -> dict[int, str]:
-        max_loss, diverged = self._config.max_loss, {}
-        if max_loss is not None:
-            for index, member in enumerate(snapshot.members):
-                if sentence := divergence(member.scalars, max_loss):
-                    diverged[index] = sentence
-        return diverged
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
         if self._profiler is not None:
-            with switching_off("the profiler", self._drop_profiler):
+            with switching_off("the profiler"):
                 call(self._profiler)
-
-    def _drop_profiler(self) -> None:
-        self._profiler = None
+                return
+            self._profiler = None
 
 
 def _transfer(
@@ -183,8 +166,7 @@ def _transfer(
 
     Nothing else here waits for the device.
     """
-    layer_names: list[str] = []
-    tables: list[Tensor] = []
+    layer_names, tables = [], []
     if scalars:
         tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
     if layers is not None:
@@ -195,10 +177,7 @@ def _transfer(
 
 
 def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
-    """Return a sentence if a loss of one member is above ``max_loss`` or no number, else None.
-
-    Losses are the scalars named ``loss`` or ``<role>/loss``.
-    """
+    """Return a sentence if a ``loss`` or ``<role>/loss`` is above ``max_loss`` or no number."""
     for name, value in scalars.items():
         if name.rpartition("/")[2] == "loss" and not value <= max_loss:  # true for NaN too
             return (

@@ -36,14 +36,10 @@ NO_SECTIONS: Sections = _no_section  # blocks that do nothing, while the loop is
 
 
 class NamedSections:
-    """Tells ``activity`` where the loop is and, while ``timed``, measures.
-
-    Attributes:
-        annotated: whether a profiler sees the sections by name; set while one runs.
-    """
+    """Tells ``activity`` where the loop is and, while ``timed``, measures."""
 
     def __init__(self, device: torch.device, activity: Activity, *, timed: bool) -> None:
-        self.annotated = False
+        self.annotated = False  # whether a profiler that runs sees the sections by name
         self._activity = activity
         self._timer: _CpuTimer | _CudaTimer | None = None
         if timed:
@@ -96,10 +92,8 @@ class _Section:
 
 
 class _CpuTimer:
-    """Adds up the time from starts to stops, by section."""
-
     def __init__(self) -> None:
-        self._totals: dict[str, list[float]] = {}
+        self._totals: dict[str, list[float]] = {}  # milliseconds and count, by section
 
     def start(self) -> Any:
         return time.perf_counter()
@@ -205,15 +199,12 @@ class StepProfiler:
         self._sections.annotated = False
         running.stop()
         if step >= first:
-            _write(running, self._folder / f"trace-{first}-{step}.json")
-
-
-def _write(trace: profile, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{uuid4().hex}-{path.name}")
-    try:
-        trace.export_chrome_trace(str(temporary))
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / f"trace-{first}-{step}.json"
+            temporary = path.with_name(f".{uuid4().hex}-{path.name}")
+            try:
+                running.export_chrome_trace(str(temporary))
+                temporary.replace(path)
+            finally:
+                with suppress(OSError):
+                    temporary.unlink()

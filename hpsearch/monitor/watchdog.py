@@ -64,10 +64,8 @@ class Watchdog:
         check = min(self._seconds / CHECKS, MAX_CHECK_SECONDS)
         signs, silent = self._activity.signs, 0.0
         while not self._closed.wait(check):
-            if self._activity.signs != signs:
-                signs, silent = self._activity.signs, 0.0
-                continue
-            silent += check
+            before, signs = signs, self._activity.signs
+            silent = silent + check if signs == before else 0.0
             if silent > self._seconds:
                 self._on_hang(self._sentence(), stacks())
                 return
@@ -84,8 +82,7 @@ class Watchdog:
 def stacks() -> str:
     """Return what every thread of this process is doing."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    parts = []
-    for ident, frame in sys._current_frames().items():
-        calls = "".join(traceback.format_stack(frame))
-        parts.append(f"thread {names.get(ident, ident)}:\n{calls}")
-    return "\n".join(parts)
+    return "\n".join(
+        f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    )
