@@ -64,10 +64,8 @@ class SchedulerCalls:
                 input=script,
             )
         except subprocess.CalledProcessError as error:
-            message = (error.stderr or "").strip()
-            raise SchedulerSilentError(
-                f"{command[0]} failed: {message or error.returncode}"
-            ) from error
+            message = (error.stderr or "").strip() or error.returncode
+            raise SchedulerSilentError(f"{command[0]} failed: {message}") from error
         except (subprocess.TimeoutExpired, OSError) as error:
             raise SchedulerUnreachableError(f"{command[0]} gave no answer ({error})") from error
         return done.stdout
@@ -150,18 +148,13 @@ _FAILURES = {
 
 
 def meaning(state: str) -> tuple[Phase, str | None]:
-    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``.
-
-    One that we don't know is taken for running: to wait longer than needed loses nothing.
-    """
-    word = state.split()[0].rstrip("+") if state.split() else ""
+    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``."""
+    word = next(iter(state.split()), "").rstrip("+")
     if word in _WAITING:
         return "queued", None
-    if word in _FAILURES:
-        return "ended", _FAILURES[word]
-    if word in ("COMPLETED", "FAILED"):
-        return "ended", None
-    return "running", None
+    if word in _FAILURES or word in ("COMPLETED", "FAILED"):
+        return "ended", _FAILURES.get(word)
+    return "running", None  # also one that we don't know: to wait longer than needed loses nothing
 
 
 FIELDS = "%F|%K|%T|%e|%j"
@@ -200,12 +193,10 @@ class SlurmQueue:
             before = int(index) * tasks if is_element else 0
             phase, failure = meaning(state)
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
-            statuses = {
-                f"{first + before + task:05d}": JobStatus(
-                    task_id(slurm_id, task), phase, failure, ended_at
-                )
-                for task in range(min(tasks, count - before))
-            }
+            statuses = {}
+            for task in range(min(tasks, count - before)):
+                status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at)
+                statuses[f"{first + before + task:05d}"] = status
             listed.append((slurm_id, phase, statuses))
         return listed
 

@@ -154,7 +154,6 @@ class JobDir(Folder):
         self._next(number).write(records.JobWork(tuple(assignments), match))
 
     def read_next(self, number: int) -> records.JobWork | None:
-        """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
     def _next(self, number: int) -> RecordFile[records.JobWork]:
@@ -223,11 +222,9 @@ class TrialDir(Folder):
         CurveFile(self.metrics).append(row)
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of the learning curve; a line cut off by a crash is left out."""
         return CurveFile(self.metrics).read()
 
     def forget_metrics_after(self, step: int) -> None:
-        """Drop the lines of steps that an attempt going on from ``step`` will make again."""
         for path in (self.metrics, self.games):
             CurveFile(path).forget_after(step)
 
@@ -255,8 +252,8 @@ class AttemptDir(Folder):
     def flush(self) -> None:
         """Flush the folder to disk, as its job may have died before; DiskError if that fails."""
         try:
-            for folder in (self.root, self.root.parent):
-                flush(folder)
+            flush(self.root)
+            flush(self.root.parent)
         except OSError as error:
             raise DiskError(
                 f"{self.root} cannot be flushed ({error.strerror}); check the file system"
@@ -294,13 +291,10 @@ class MatchDir(Folder):
 
     def read_games(self) -> MatchGames | None:
         """Return how the games went, None if they have not been played; raises as `read_record`."""
-        import numpy as np
-
-        stored = self.stored_games()
-        if stored is None:
+        if (stored := self.stored_games()) is None:
             return None
         moves, finished = stored
-        return MatchGames(moves.astype(np.int64, copy=False), finished.astype(np.bool_, copy=False))
+        return MatchGames(moves.astype("int64", copy=False), finished.astype("bool", copy=False))
 
     def stored_games(self) -> "tuple[npt.NDArray[Any], npt.NDArray[Any]] | None":
         """Return moves and finished as `read_games` does, in the types that they are stored in."""
@@ -326,10 +320,9 @@ class MatchDir(Folder):
 
     def progress(self) -> tuple[int, int] | None:
         """Return how many pairs have played, of how many; None while that is not known."""
-        plan, sign = self.plan.try_read(), self.sign.try_read()
-        if plan is None:
+        if (plan := self.plan.try_read()) is None:
             return None
-        total = prod(plan.shape[:3])
+        sign, total = self.sign.try_read(), prod(plan.shape[:3])
         return (0 if sign is None or sign.pairs > total else sign.pairs), total
 
     def last_sign(self) -> float:
