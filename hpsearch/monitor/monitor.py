@@ -21,8 +21,7 @@ from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switching_off
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
-from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
-from hpsearch.monitor.watchdog import Activity, OnHang, Watchdog
+from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, OnHang, StepProfiler, Watchdog
 
 
 class JobMonitor:
@@ -42,28 +41,26 @@ class JobMonitor:
         """
         self._config = config
         self._members = list(members)
-        self._activity = Activity()
-        self._named: NamedSections | None = None
-        if config.timings or config.profiler is not None or config.hang_timeout is not None:
-            self._named = NamedSections(device, self._activity, timed=config.timings)
-        self.sections: Sections = self._named or NO_SECTIONS  # for the training loop to name them
+        self._named = NamedSections(device, timed=config.timings)
+        is_told = config.timings or config.profiler is not None or config.hang_timeout is not None
+        self.sections = self._named if is_told else NO_SECTIONS  # for the training loop
         self._sinks = Sinks(sink_makers(config, job))
         self._resources: Resources | None = None
         if config.resources:
             with switching_off("the use of resources"):
                 self._resources = Resources(device)
         self._profiler: StepProfiler | None = None
-        if config.profiler is not None and self._named is not None:
+        if config.profiler is not None:
             self._profiler = StepProfiler(config.profiler, job.traces, self._named, device)
         self._watchdog: Watchdog | None = None
         if config.hang_timeout is not None:
-            self._watchdog = Watchdog(self._activity, config.hang_timeout, on_hang)
+            self._watchdog = Watchdog(self._named, config.hang_timeout, on_hang)
         self._last_time: tuple[float, int] | None = None
         self._step = members[0].step if members else 0
 
     def beat(self) -> None:
         """Give a sign of progress; every section and every call below gives one too."""
-        self._activity.beat()
+        self._named.beat()
 
     def steps_until_due(self, step: int) -> int:
         """Return after how many steps, at least 1, `after_steps` must be called."""
@@ -72,7 +69,7 @@ class JobMonitor:
         return due if traced is None else min(due, traced)
 
     def before_steps(self, step: int) -> None:
-        self._activity.beat()
+        self._named.beat()
         self._step = step
         if self._last_time is None:
             self._last_time = time.perf_counter(), step
@@ -91,7 +88,7 @@ class JobMonitor:
         name, each (P,): ``host/loss``, ``host/lr`` and so on, without what is not known yet; a NaN
         is a member's fault. ``layers`` are asked for only while layer statistics are on.
         """
-        self._activity.beat()
+        self._named.beat()
         self._step = step
         self._profile(lambda profiler: profiler.after_steps(step))
         is_observed = bool(self._sinks) or self._config.max_loss is not None
@@ -99,7 +96,7 @@ class JobMonitor:
             return {}
         snapshot = self._snapshot(step, steps, scalars(), layers)
         self._sinks.write(snapshot)
-        self._activity.beat()
+        self._named.beat()
         if (max_loss := self._config.max_loss) is None:
             return {}
         found = (divergence(member.scalars, max_loss) for member in snapshot.members)
@@ -135,8 +132,7 @@ class JobMonitor:
             )
             for place, own, row in zip(self._members, steps, rows, strict=True)
         )
-        timings = {} if self._named is None else self._named.read()
-        return MonitorSnapshot(time.time(), members, timings, self._job_values(step))
+        return MonitorSnapshot(time.time(), members, self._named.read(), self._job_values(step))
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
@@ -166,7 +162,8 @@ def _transfer(
 
     Nothing else here waits for the device.
     """
-    layer_names, tables = [], []
+    layer_names: list[str] = []
+    tables = []
     if scalars:
         tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
     if layers is not None:
