@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hpsearch.cluster.pins import pinned
-from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir, pinned
 from hpsearch.errors import DiskError
 from hpsearch.files import contents
 from hpsearch.trainers import checkpoint

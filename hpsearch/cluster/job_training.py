@@ -100,13 +100,10 @@ class JobTraining:
 
     def _run(self) -> None:
         slots = self._slots
-        children = [
-            MemberHeartbeat.at(member.assignment, resume_step(member), 0)
-            for member in slots.members.values()
-            if member.parents
-        ]
+        children = [member for member in slots.members.values() if member.parents]
         if children:  # to make them may take minutes
-            self._heartbeats.announce(children)
+            signs = (MemberHeartbeat.at(it.assignment, resume_step(it), 0) for it in children)
+            self._heartbeats.announce(signs)
         saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
         for row, error in errors.items():
@@ -151,7 +148,9 @@ class JobTraining:
             self._finish()
             self._admit()
             self._beat()
-        self._interrupt()
+        for row, member in self._slots.members.items():
+            self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
+            member.end("interrupted", self._slots.steps[row])
 
     def _member_places(self) -> list[MemberPlace]:
         for row, member in self._slots.members.items():
@@ -246,11 +245,6 @@ class JobTraining:
         """End the members that the driver has stopped; a fenced member writes nothing."""
         steps, members = self._slots.steps, self._slots.members.items()
         self._drop([row for row, member in members if member.obey(steps[row])])
-
-    def _interrupt(self) -> None:
-        for row, member in self._slots.members.items():
-            self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
-            member.end("interrupted", self._slots.steps[row])
 
     def _hang(self, sentence: str, stacks: str) -> None:
         """End a process that has made no step for too long; called beside the stuck thread."""

@@ -22,10 +22,7 @@ MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is 
 
 
 def read_record(kind: type[Read], path: Path) -> Read | None:
-    """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
-
-    Raises CorruptError if the file holds something else, DiskError if it cannot be read.
-    """
+    """Return a file's record, None without a file; CorruptError if it holds none, or DiskError."""
     data = files.read_json(path, files.MAX_RECORD)
     try:
         return None if data is None else read(kind, data, source=str(path))

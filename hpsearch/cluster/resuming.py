@@ -4,7 +4,7 @@ A child follows from its lineage, its configuration and its parents' checkpoints
 killed while it makes one is repeated by the next, with the same result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,13 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
         for path in member.parents
     ]
     if isinstance(operator, options.MixingWeights):
-        _check_alike(parents, member)
+        first, second = parents
+        unlike = [role for role in first if first[role].net.structure != second[role].net.structure]
+        if unlike:
+            raise ConflictError(
+                f"{operator.name} mixes networks of one structure, but those of the "
+                f"{' and the '.join(unlike)} in {member.parents[0]} and {member.parents[1]} differ"
+            )
     nets = offspring(operator, parents, member.lineage.seed)
     chance, adopted = None, True
     if trying is not None and not isinstance(operator, options.Clone):
@@ -105,16 +111,6 @@ def _check_operator(operator: options.OperatorOptions, member: Member) -> None:
         raise ConflictError(
             f"{operator.name} takes the host of one parent and the agent of another, but of "
             f"{member.name} only the {', '.join(member.config.learning())} learns"
-        )
-
-
-def _check_alike(parents: Sequence[ByRole], member: Member) -> None:
-    first, second = parents
-    differing = [role for role in first if first[role].net.structure != second[role].net.structure]
-    if differing:
-        raise ConflictError(
-            f"{member.lineage.operator.name} mixes networks of one structure, but those of the "
-            f"{' and the '.join(differing)} in {member.parents[0]} and {member.parents[1]} differ"
         )
 
 

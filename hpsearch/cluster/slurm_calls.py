@@ -48,10 +48,7 @@ class SchedulerCalls:
         self.num_calls += 1
 
     def run(self, command: Sequence[str], script: str | None = None) -> str:
-        """Return what a program prints; ``script`` is what it reads.
-
-        Raises SchedulerSilentError if it fails, SchedulerUnreachableError if there is no answer.
-        """
+        """Return what a program prints that reads ``script``; raises SchedulerSilentError."""
         self.take_turn()
         try:
             done = subprocess.run(
@@ -98,10 +95,7 @@ FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos po
 
 
 def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
-    """Ask sbatch whether it would take a job; nothing is submitted.
-
-    Raises SubmissionRefusedError if it would not, SchedulerSilentError if it gave no answer.
-    """
+    """Ask sbatch whether it would take a job; raises SubmissionRefusedError if it would not."""
     try:
         calls.run(["sbatch", "--test-only", *options, "--wrap=true"])
     except SchedulerUnreachableError:
@@ -201,10 +195,7 @@ class SlurmQueue:
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended, as far as accounts tell.
-
-        They may come late: until then, but not for ever, a job counts as running.
-        """
+        """Return how jobs that left the queue ended, as far as accounts tell."""
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
         now = time.monotonic()
         endings = {}
@@ -215,6 +206,7 @@ class SlurmQueue:
                 self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
                 endings[job.name] = self._ended[known]
+            # Accounts may come late: until then, but not for ever, a job counts as running.
             elif self._has_accounts and now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS:
                 endings[job.name] = JobStatus(known, "running")
         return endings

@@ -11,8 +11,9 @@ A run without a study, runs/<name>/, is laid out as a trial.
 
 import hashlib
 import io
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -118,6 +119,40 @@ def owner_of(checkpoint: Path) -> tuple[str, int] | None:
 def final_checkpoint(trial: int, steps: int) -> str:
     """Return where the checkpoint of a trial's last step lies, from the study's folder."""
     return str(StudyDir(Path()).trial(trial).checkpoints / name_of(steps))
+
+
+# Checkpoints that other studies need, to begin or to compare with, and which a study must keep. A
+# study that needs some writes a file into the folder of theirs, which counts while its own exists.
+
+
+def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
+    """Note that ``heir`` needs checkpoints of ``owner``; DiskError if that cannot be written."""
+    places = sorted(str(path.relative_to(owner.root)) for path in checkpoints)
+    owner.pin(heir.key).write(records.Pin(str(heir.root), tuple(places)))
+
+
+def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
+    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any."""
+    by_owner: dict[Path, list[Path]] = {}
+    for path in founders:
+        whole = path.resolve()
+        owner = next((folder for folder in whole.parents if StudyDir(folder).spec.exists()), None)
+        if owner is not None:
+            by_owner.setdefault(owner, []).append(whole)
+    for root, checkpoints in by_owner.items():
+        pin(StudyDir(root), heir, checkpoints)
+
+
+def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
+    """Return the checkpoints that others need, by study; CorruptError if a file is damaged."""
+    checkpoints: dict[str, frozenset[Path]] = {}
+    for file in owner.pins:
+        pins = file.read()
+        if pins is not None and os.path.isdir(pins.study):
+            places = frozenset(owner.checkpoint(place) for place in pins.checkpoints)
+            name = Path(pins.study).name
+            checkpoints[name] = checkpoints.get(name, frozenset()) | places
+    return checkpoints
 
 
 class JobDir(Folder):
@@ -340,10 +375,8 @@ class MatchDir(Folder):
 
 
 def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
-    """Return an array of an archive, which is all that its file holds, at most MAX_ARRAY bytes.
-
-    numpy by itself would make room for whatever its header claims before it reads a value.
-    """
+    """Return an array of an archive, which is all that its file holds, at most MAX_ARRAY bytes."""
+    # numpy by itself would make room for whatever a header claims before it reads a value.
     import numpy as np
 
     size = archive.getinfo(name).file_size

@@ -23,7 +23,6 @@ from hpsearch.errors import INTERRUPTED, UsageError
 from hpsearch.names import NAME_RULE, is_name, runs_option
 
 if TYPE_CHECKING:
-    from hpsearch.analysis.confirmation import Confirmation
     from hpsearch.study.view import StudyView
 
 
@@ -63,8 +62,10 @@ def confirm(
     submit: bool,
     as_json: bool,
 ) -> int:
+    from hpsearch.analysis import confirmation
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)
     deriving.say_what_goes_on(view)
@@ -83,14 +84,6 @@ def confirm(
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
 
         confirmed = compare_seeds(view, after, compared, games, best_response)
-    _conclude(view, runs, confirmed, as_json=as_json)
-    return 0
-
-
-def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_json: bool) -> None:
-    from hpsearch.analysis import confirmation
-    from hpsearch.terminal import Terminal
-
     advice = confirmation.advice_text(confirmed, runs_option(runs))
     confirmed = replace(confirmed, advice=advice)
     plain = confirmation.plain_confirmation(confirmed)
@@ -99,6 +92,7 @@ def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_js
         print(json.dumps(plain, indent=1))
     else:
         confirmation.print_confirmation(Terminal(), confirmed)
+    return 0
 
 
 def _refuse_training(
@@ -148,8 +142,7 @@ def replay(
 ) -> int:
     from hpsearch.analysis import replay as replaying
     from hpsearch.analysis.lineage import num_mixed, read_lineage
-    from hpsearch.cluster.pins import pin
-    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.cluster.study_dir import StudyDir, pin
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
