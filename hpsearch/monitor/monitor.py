@@ -35,10 +35,7 @@ class JobMonitor:
         device: torch.device,
         on_hang: OnHang,
     ) -> None:
-        """Switch on what ``config`` names, for members in the order of the population.
-
-        ``on_hang`` is called once, from another thread; it should say so and end the process.
-        """
+        """Switch on what ``config`` names; ``on_hang``, of another thread, must end the process."""
         self._config = config
         self._members = list(members)
         self._named = NamedSections(device, timed=config.timings)
@@ -158,10 +155,7 @@ class JobMonitor:
 def _transfer(
     scalars: Mapping[str, Tensor], layers: LayerTensors | None
 ) -> tuple[list[str], list[str], list[list[float]]]:
-    """Return the names of scalars and layer statistics, and a row of values for each member.
-
-    Nothing else here waits for the device.
-    """
+    """Return the names of scalars and layer statistics, and a row of values for each member."""
     layer_names: list[str] = []
     tables = []
     if scalars:
@@ -169,6 +163,7 @@ def _transfer(
     if layers is not None:
         layer_names, statistics = layer_statistics(layers)
         tables += [statistics] if layer_names else []
+    # Nothing else here waits for the device.
     rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
     return list(scalars), layer_names, rows
 

@@ -72,10 +72,7 @@ class Endpoint:
     def __init__(
         self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
     ) -> None:
-        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used.
-
-        A request must show the ``token``, if any, as ``Authorization: Bearer TOKEN``.
-        """
+        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used."""
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
         start: Callable[..., tuple[Any, threading.Thread]] = start_http_server

@@ -1,6 +1,6 @@
 """Use of CPU, memory and GPU, and statistics of layers. Axes: P members, L statistics."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,12 @@ def layer_statistics(layers: LayerTensors) -> tuple[list[str], Tensor]:
     """
     names: list[str] = []
     columns: list[Tensor] = []
-    for name, tensor in _present(layers):
+    tensors: dict[str, Tensor | None] = {}
+    for name, weight in layers.weights.items():
+        tensors |= {f"{name}/weight": weight, f"{name}/gradient": layers.gradients.get(name)}
+    for name, tensor in tensors.items():
+        if tensor is None or not tensor.numel():
+            continue
         rows = tensor.reshape(len(tensor), -1)
         mean = rows.mean(dim=1)
         # Two passes are an order of magnitude faster on a CPU than std_mean.
@@ -72,12 +77,3 @@ def layer_statistics(layers: LayerTensors) -> tuple[list[str], Tensor]:
         names += (f"{name}_mean", f"{name}_std")
         columns += (mean, variance.sqrt_())
     return names, torch.stack(columns, dim=1).double() if columns else torch.zeros(0, 0)
-
-
-def _present(layers: LayerTensors) -> Iterator[tuple[str, Tensor]]:
-    for name, weight in layers.weights.items():
-        if weight.numel():
-            yield f"{name}/weight", weight
-        gradient = layers.gradients.get(name)
-        if gradient is not None and gradient.numel():
-            yield f"{name}/gradient", gradient

@@ -85,10 +85,7 @@ def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], 
 
 
 class TrainingLog(MemberFiles[TextIO]):
-    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read.
-
-    A line is whole, and is on disk when `write` returns.
-    """
+    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read."""
 
     def begin(self, place: MemberPlace) -> TextIO:
         path = place.training_log

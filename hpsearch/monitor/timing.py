@@ -43,9 +43,8 @@ class NamedSections:
     def __init__(self, device: torch.device, *, timed: bool) -> None:
         self.annotated = False  # whether a profiler that runs sees the sections by name
         self.signs = 0  # of progress
-        self._timer: _CpuTimer | _CudaTimer | None = None
-        if timed:
-            self._timer = _CudaTimer() if device.type == "cuda" else _CpuTimer()
+        make = _CudaTimer if device.type == "cuda" else _CpuTimer
+        self._timer = make() if timed else None
         self._sections: dict[str, _Section] = {}
         self._open: list[tuple[str, Any, AbstractContextManager[Any] | None]] = []
 
@@ -165,8 +164,7 @@ class _CudaTimer(_CpuTimer):
 class StepProfiler:
     """Traces the steps that the configuration names, once; outside them nothing is measured.
 
-    Steps are counted from 1: step 200 is the one that brings the count from 199 to 200. A run that
-    resumes amid the steps traces the rest of them.
+    Step 200 brings the count from 199 to 200. A run that resumes amid them traces the rest.
     """
 
     def __init__(
