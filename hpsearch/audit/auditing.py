@@ -46,9 +46,8 @@ def audit(name_or_file: str, runs: Path, *, deep: bool) -> AuditReport:
 
     A driver may run: the database is read as of one moment, the files after it, so a file may be
     newer than an event. Of a study that moves, a fault counts that is there in all of some looks.
-    Raises UsageError if no such study was started; ConfigError if the study file is wrong;
-    StorageError if the database is not where it should be, or cannot be reached or read;
-    CorruptError if it does not hold the study, or what the folder says of it is damaged.
+    UsageError if no such study was started; ConfigError if the study file is wrong; CorruptError if
+    what the folder says is damaged; StorageError, CorruptError as `read_books`.
     """
     name, folder, url = _locate(name_or_file, runs)
     books, ledger, disk = _look(name, folder, url, deep=deep)

@@ -43,7 +43,6 @@ class TrialEntry:
 
     @property
     def live(self) -> Attempt | None:
-        """The attempt that has not ended."""
         return next((it for it in self.attempts[-1:] if it.ended is None), None)
 
     @property

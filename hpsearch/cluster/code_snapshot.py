@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -82,8 +83,6 @@ def versions() -> dict[str, str]:
     """Return the versions of what plays, by package; packages that are missing are left out."""
     by_package = {"hpsearch": hpsearch.__version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             by_package[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return by_package

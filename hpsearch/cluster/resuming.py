@@ -209,10 +209,9 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
 
 def resume_step(member: Member) -> int:
     """Return the step from which a member goes on by itself; without checkpoints, `start_step`."""
-    if member.config.checkpoint.resume != "never":
-        for step in checkpoint.valid_steps(member.trial.checkpoints):
-            return step
-    return start_step(member)
+    is_anew = member.config.checkpoint.resume == "never"
+    newest = None if is_anew else next(checkpoint.valid_steps(member.trial.checkpoints), None)
+    return start_step(member) if newest is None else newest
 
 
 def _found_steps(member: Member) -> list[int]:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpsearch import files
 from hpsearch.commands.command import (
@@ -21,9 +20,6 @@ from hpsearch.commands.command import (
 )
 from hpsearch.errors import INTERRUPTED, UsageError
 from hpsearch.names import NAME_RULE, is_name, runs_option
-
-if TYPE_CHECKING:
-    from hpsearch.study.view import StudyView
 
 
 @command(
@@ -72,7 +68,13 @@ def confirm(
     if view.study.spec.population is not None:
         from hpsearch.analysis.held_out import rematch  # it loads torch
 
-        _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
+        options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
+        listed = " and ".join(name for name, value in options.items() if value is not None)
+        if listed:
+            raise UsageError(
+                f"{view.name} breeds a population, whose weights are exported as they are, "
+                f"so nothing is trained; leave out {listed}"
+            )
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
         go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
@@ -93,18 +95,6 @@ def confirm(
     else:
         confirmation.print_confirmation(Terminal(), confirmed)
     return 0
-
-
-def _refuse_training(
-    view: "StudyView", *, seeds: int | None, best_response: int | None, submit: bool
-) -> None:
-    options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
-    listed = " and ".join(name for name, value in options.items() if value is not None)
-    if listed:
-        raise UsageError(
-            f"{view.name} breeds a population, whose weights are exported as they are, "
-            f"so nothing is trained; leave out {listed}"
-        )
 
 
 @command(

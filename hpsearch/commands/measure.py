@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
-    from hpsearch.analysis.examination import ExaminationPlan, ExaminedPlayer
+    from hpsearch.analysis.examination import ExaminedPlayer
     from hpsearch.export.reading import Bundle
 
 
 NUM_GAMES = 4000
 MATCH_MOVES = 10_000
-TREE_START = "E6"
 MOST_LINES: Final = 100  # of what differs
 
 
@@ -82,8 +81,11 @@ def evaluate(
     signers: Path | None,
     as_json: bool,
 ) -> None:
-    from hpsearch.analysis.examination import ExaminationPlan
+    from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
+    from hpsearch.analysis.evaluation_text import plain_report, print_report
+    from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
     from hpsearch.export.reading import bundles_in
+    from hpsearch.terminal import Terminal
 
     if bundles := bundles_in(player):
         choices = (match_steps, games, best_response, tree, tree_start)
@@ -97,10 +99,29 @@ def evaluate(
         return
     if signers is not None:
         raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
+    check_output(tree, "a tree", (".txt",))
+    examined = find_player(player, CPU)
+    if best_response is not None and examined.checkpoint is None:
+        raise UsageError(
+            f"{examined.name} is scripted, and a best response learns by the configuration of "
+            "the player that it learns against; name a checkpoint, or leave out --best-response"
+        )
+    tree_start = tree_start or "E6"
+    drawn = None if tree is None else host_tree(examined, tree_start)
     moves = MATCH_MOVES if match_steps is None else match_steps
-    num_games, tree_start = games or NUM_GAMES, tree_start or TREE_START
-    plan = ExaminationPlan(num_games, match_moves=moves or None, response_steps=best_response)
-    _examine_player(player, plan, show_games, tree, tree_start, as_json=as_json)
+    plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
+    report, samples = examine(examined, plan), _sample_games(examined, show_games)
+    if as_json:
+        print(json.dumps({**plain_report(report), "sample_games": samples}, indent=1))
+    else:
+        print_report(Terminal(), report)
+        for game in samples:
+            print(f"\n{game}")
+    title = f"{tree_start}, {examined.name}"
+    if tree is not None and drawn is not None and tree.suffix == ".txt":
+        files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
+    elif tree is not None and drawn is not None:
+        write_picture(drawn, title, tree)
 
 
 def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> None:
@@ -161,43 +182,6 @@ def _print_bundle(console: "Console", folder: Path, bundle: "Bundle") -> None:
             f"{folder / name} was not compared with the weights: the packages that write it are "
             "not installed; add them with pip install 'hpsearch[onnx]'"
         )
-
-
-def _examine_player(
-    name_or_path: Path,
-    plan: "ExaminationPlan",
-    num_shown: int,
-    tree: Path | None,
-    tree_start: str,
-    *,
-    as_json: bool,
-) -> None:
-    from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
-    from hpsearch.analysis.evaluation_text import plain_report, print_report
-    from hpsearch.analysis.examination import CPU, examine, find_player
-    from hpsearch.terminal import Terminal
-
-    check_output(tree, "a tree", (".txt",))
-    player = find_player(name_or_path, CPU)
-    if plan.response_steps is not None and player.checkpoint is None:
-        raise UsageError(
-            f"{player.name} is scripted, and a best response learns by the configuration of "
-            "the player that it learns against; name a checkpoint, or leave out --best-response"
-        )
-    drawn = None if tree is None else host_tree(player, tree_start)
-    report = examine(player, plan)
-    games = _sample_games(player, num_shown)
-    if as_json:
-        print(json.dumps({**plain_report(report), "sample_games": games}, indent=1))
-    else:
-        print_report(Terminal(), report)
-        for game in games:
-            print(f"\n{game}")
-    title = f"{tree_start}, {player.name}"
-    if tree is not None and drawn is not None and tree.suffix == ".txt":
-        files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
-    elif tree is not None and drawn is not None:
-        write_picture(drawn, title, tree)
 
 
 def _sample_games(player: "ExaminedPlayer", number: int) -> list[str]:

@@ -49,7 +49,11 @@ def train(
     resume: str | None,
     threads: int | None,
 ) -> int:
+    import numba
+    import torch
+
     from hpsearch import yaml_file
+    from hpsearch.cluster.machine import num_cores
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
     from hpsearch.schema import to_plain
@@ -66,7 +70,9 @@ def train(
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    _use_threads(threads)
+    number = threads or num_cores()
+    torch.set_num_threads(number)
+    numba.set_num_threads(min(number, numba.get_num_threads()))
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
@@ -112,16 +118,6 @@ def _override(plain: Any, override: str) -> None:
         place[key] = yaml_file.parse(text)
     except ConfigError as error:
         raise UsageError(f"the value of {path}: {error}") from error
-
-
-def _use_threads(number: int | None) -> None:
-    import numba
-    import torch
-
-    from hpsearch.cluster.machine import num_cores
-
-    torch.set_num_threads(number or num_cores())
-    numba.set_num_threads(min(number or num_cores(), numba.get_num_threads()))
 
 
 @command(
