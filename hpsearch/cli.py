@@ -72,11 +72,10 @@ exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
         "zsh > ~/.zfunc/_hpsearch",
     ],
 )
-def completion(shell: str) -> int:
+def completion(shell: str) -> None:
     from hpsearch.commands.completion import completion_script
 
     print(completion_script(build_parser(), shell))
-    return 0
 
 
 COMMANDS = {
@@ -94,7 +93,7 @@ NAMES = tuple(subcommand.name for subcommand in chain.from_iterable(COMMANDS.val
 class ParsedCommand(NamedTuple):
     name: str
     arguments: dict[str, Any]
-    function: Callable[..., int]
+    function: Callable[..., int | None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,10 +108,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
-    parsed = ParsedCommand("", {}, lambda: 0)
+    parsed = ParsedCommand("", {}, lambda: None)
     try:
         parsed = parse(arguments)
-        return parsed.function(**parsed.arguments)
+        return parsed.function(**parsed.arguments) or 0
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED

@@ -16,7 +16,6 @@ from virtual_job import Teaching, simulated_games
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import (
-    FENCED,
     Member,
     TrialQueue,
     steps_to_resume,
@@ -240,7 +239,7 @@ class FakeExecutor:
         """Return whether a job without trials stays for more."""
         known.supply.look()
         supply = known.supply
-        return not known.interrupted and (supply.has_match or not supply.is_over)
+        return not known.interrupted and (supply.matches or not supply.is_over)
 
     def _take_more(self, known: FakeJob) -> None:
         known.supply.look()
@@ -375,7 +374,8 @@ class FakeExecutor:
 
     def _come_back(self, known: FakeJob, member: Member) -> None:
         """Write the result of an attempt that was given up, once it has been fenced off."""
-        if member.stop_reason() == FENCED:
+        control = member.trial.control.read()
+        if control is None or control.token != member.assignment.token:
             metrics = {name: Rho(99.0, 99.0, 99.0, 0.0, 1) for name in _names(member)}
             member.end("finished", member.config.steps, metrics=metrics)
             known.zombies.remove(member)

@@ -28,7 +28,6 @@ from tiny_configs import CONFIGS
 from hpsearch import files, yaml_file
 from hpsearch.analysis.confirmation import whole_confirmation
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
-from hpsearch.cluster.pins import pin, pinned
 from hpsearch.cluster.record_files import CurveFile, read_record
 from hpsearch.cluster.records import (
     Answer,
@@ -51,7 +50,7 @@ from hpsearch.cluster.records import (
     MemberHeartbeat,
     Start,
 )
-from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir
+from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir, pin, pinned
 from hpsearch.cluster.supervisor import note_retry
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError

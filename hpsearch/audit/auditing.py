@@ -21,17 +21,8 @@ from hpsearch.audit.finding import Fault, Finding, Findings, Open, Problems, che
 from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger, folded, read_ledger
 from hpsearch.audit.trials import check_trials
 from hpsearch.errors import UsageError
-from hpsearch.study.snapshots import (
-    HEAD,
-    JOB,
-    LINES,
-    MATCH,
-    TRIAL,
-    VERSION,
-    head_text,
-    is_settled,
-    settled,
-)
+from hpsearch.study import snapshots
+from hpsearch.study.snapshots import HEAD, JOB, LINES, MATCH, TRIAL, VERSION
 from hpsearch.study.state import StudyState
 from hpsearch.study.url import storage_url
 from hpsearch.study.view import check_database, read_study_note, started_studies
@@ -55,9 +46,8 @@ def audit(name_or_file: str, runs: Path, *, deep: bool) -> AuditReport:
 
     A driver may run: the database is read as of one moment, the files after it, so a file may be
     newer than an event. Of a study that moves, a fault counts that is there in all of some looks.
-    Raises UsageError if no such study was started; ConfigError if the study file is wrong;
-    StorageError if the database is not where it should be, or cannot be reached or read;
-    CorruptError if it does not hold the study, or what the folder says of it is damaged.
+    UsageError if no such study was started; ConfigError if the study file is wrong; CorruptError if
+    what the folder says is damaged; StorageError, CorruptError as `read_books`.
     """
     name, folder, url = _locate(name_or_file, runs)
     books, ledger, disk = _look(name, folder, url, deep=deep)
@@ -118,7 +108,7 @@ def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[Finding]:
         *check_trials(books, ledger, disk),
         *check_jobs(ledger, disk),
         *check_descent(books, ledger, disk),
-        *check_snapshots(books),
+        *checked(SNAPSHOTS, None, _snapshots(books)),  # from which readers begin
     ]
 
 
@@ -133,9 +123,9 @@ SNAPSHOTS = "snapshots"
 
 
 def check_jobs(ledger: Ledger, disk: Disk) -> Findings:
-    """Yield jobs whose files don't say what their events say."""
-    for name in [name for name in disk.names("jobs") if name not in ledger.jobs]:
-        yield Fault("jobs", None, f"job {shown(name)} has a folder, but was never announced")
+    for name in disk.names("jobs"):
+        if name not in ledger.jobs:
+            yield Fault("jobs", None, f"job {shown(name)} has a folder, but was never announced")
     for job in ledger.jobs.values():
         yield from checked("jobs", None, _files(job, disk))
 
@@ -170,7 +160,6 @@ def _files(job: JobEntry, disk: Disk) -> Problems:
 
 
 def check_study(books: Books, ledger: Ledger, disk: Disk) -> Findings:
-    """Yield what is wrong with the study's own rows and files."""
     yield from ledger.faults
     yield from checked("spec", None, _spec(books))
     yield from checked("lease", None, _lease(books))
@@ -244,15 +233,16 @@ def _pin(file: StudyFile, disk: Disk) -> Problems:
 
 
 def _confirmation(file: StudyFile, ledger: Ledger, disk: Disk) -> Problems:
+    def blamed(trial: Any, why: str) -> Fault:
+        return Fault("confirmation", trial, f"{file.path} {why}")
+
     content = file.whole()
     ranked, best = [entry["trial"] for entry in content["trials"]], content["best"]
     for trial in (content["favourite"], *ranked):
         if not ledger.told(trial, "finished"):
-            message = f"{file.path} compares it, but no event tells it as finished"
-            yield Fault("confirmation", trial, message)
+            yield blamed(trial, "compares it, but no event tells it as finished")
     if ranked and best != ranked[0]:
-        message = f"{file.path} names it the best, but lists {ranked}"
-        yield Fault("confirmation", best, message)
+        yield blamed(best, f"names it the best, but lists {ranked}")
     maker = content["trained_by"]
     if maker is None or not (disk.root.parent / maker).is_dir():
         return
@@ -260,8 +250,7 @@ def _confirmation(file: StudyFile, ledger: Ledger, disk: Disk) -> Problems:
         for number in (seed["trial"] for seed in entry["seeds"]):
             if not (disk.root.parent / maker / "trials" / str(number)).is_dir():
                 which = f"trial {number} of {shown(maker)}"
-                message = f"{file.path} names {which}, which has no folder"
-                yield Fault("confirmation", entry["trial"], message)
+                yield blamed(entry["trial"], f"names {which}, which has no folder")
 
 
 # Snapshots.
@@ -270,12 +259,8 @@ _LISTS = {"trials": (TRIAL, "number"), "jobs": (JOB, "name"), "matches": (MATCH,
 """lists of records in a head: the kind of the records, and the key of their names"""
 
 
-def check_snapshots(books: Books) -> Findings:
-    """Yield where a snapshot, from which readers begin, is not what its events add up to."""
-    yield from checked(SNAPSHOTS, None, _snapshots(books))
-
-
 def _snapshots(books: Books) -> Problems:
+    """A snapshot is what its events add up to."""
     if not books.snapshots:
         return
     pieces = {int(row.name): row for row in books.snapshots if row.kind == HEAD}
@@ -304,11 +289,10 @@ def _snapshots(books: Books) -> Problems:
 
 def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Problems:
     """The rows are the records that change no more, the head is all the rest."""
-    expected = json.loads(head_text(state))
-    settled_texts = settled(state, {TRIAL: set(), JOB: set(), MATCH: set()})
-    told = [(kind, *row) for kind, texts in settled_texts.items() for row in texts.items()]
-    kinds = (TRIAL, JOB, MATCH)
-    own = _records(head, ((it.kind, it.name, it.data) for it in rows if it.kind in kinds))
+    expected = json.loads(snapshots.head_text(state))
+    texts = snapshots.settled(state, {TRIAL: set(), JOB: set(), MATCH: set()})
+    told = [(kind, *row) for kind, by_name in texts.items() for row in by_name.items()]
+    own = _records(head, ((it.kind, it.name, it.data) for it in rows if it.kind in texts))
     by_events = _records(expected, told)
     for place in sorted({*own, *by_events}):
         where, kind, name = place
@@ -340,7 +324,8 @@ def _record(record: str, own: str | None, by_events: str | None) -> Iterator[str
 
 def _lines(rows: list[Any], state: StudyState) -> Problems:
     """Each trial that has settled has one line, with its number and how it ended."""
-    told = {str(trial.number): trial.told for trial in state.trials.values() if is_settled(trial)}
+    settled = filter(snapshots.is_settled, state.trials.values())
+    told = {str(trial.number): trial.told for trial in settled}
     seen: dict[str, str] = {}
     for row in rows:
         for line in row.data.split("\n") if row.kind == LINES else ():

@@ -4,18 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hpsearch.audit import finding
 from hpsearch.audit.books import Books
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
-from hpsearch.audit.finding import (
-    MALFORMED,
-    Fault,
-    Findings,
-    Problems,
-    checked,
-    is_same,
-    shown,
-    unlike,
-)
+from hpsearch.audit.finding import Fault, Findings, Problems, checked, is_same, shown, unlike
 from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, folded
 from hpsearch.schema import Config, paths, value_at
 from hpsearch.study.breeding.lineage import dead_ends
@@ -61,7 +53,7 @@ def _ends(books: Books, state: StudyState | None) -> set[int] | None:
         return set()
     try:
         return None if state is None else {*dead_ends(state)}
-    except MALFORMED:  # which the ledger's rules tell
+    except finding.MALFORMED:  # which the ledger's rules tell
         return None
 
 
@@ -164,9 +156,9 @@ def _graph(
             yield f"the graph has its step {row.step}, but it has not ended"
         return
     data = trial.told.data
-    nodes = [node for node in (data.get("node"), *data.get("lent", ())) if node is not None]
     stored = {row.step: vars(row) for row in rows}
-    told = {node["step"]: node for node in nodes}
+    nodes = (data.get("node"), *data.get("lent", ()))
+    told = {node["step"]: node for node in nodes if node is not None}
     for step in sorted({*stored, *told}):
         if not is_same(stored.get(step), told.get(step)):
             own = f"the graph has {shown(stored.get(step))}"
@@ -191,7 +183,8 @@ def _node(
         yield "it finished, but the event tells no checkpoint of it"
         return
     parents = [state.trials[parent] for parent in origin["parents"]]
-    before = parents[0].last_params if parents else trial.params
+    before, after = parents[0].last_params if parents else trial.params, trial.params
+    pairs = {key: [before.get(key), after.get(key)] for key in {*before, *after}}
     takeovers = data.get("takeovers", ())
     copied = [takeover for takeover in takeovers if takeover["step"] < node["step"]]
     expected = {
@@ -199,7 +192,7 @@ def _node(
         "step": trial.steps,
         "operator": origin["operator"]["name"],
         "parents": [parent.sha256 or "" for parent in parents],
-        "changes": _changes(before, trial.params),
+        "changes": {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
     }
     if copied:
         last = copied[-1]
@@ -224,14 +217,6 @@ def _exchanged(data: Mapping[str, Any], files: TrialFiles) -> Problems:
         told = {"takeovers": data["takeovers"], "loans": lent}
         content = exchanges.data or {"takeovers": [], "loans": []}
         yield from unlike(exchanges.path, {key: content[key] for key in told}, told)
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: [before.get(name), after.get(name)]
-        for name in {*before, *after}
-        if before.get(name) != after.get(name)
-    }
 
 
 # Matches.

@@ -20,10 +20,8 @@ _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A file that holds a mapping of plain data."""
-
     path: str  # from the study's folder
-    data: dict[str, Any] | None = None
+    data: dict[str, Any] | None = None  # what it holds
     problem: str | None = None  # why it cannot be read
 
     @property
@@ -110,10 +108,9 @@ class Disk:
 
     def games(self, match: int) -> StudyFile:
         """Return the games of a match, as the shapes of the arrays by name."""
-        folder = f"matches/{match}"
-        path = f"{folder}/games.npz"
+        path = f"matches/{match}/games.npz"
         try:
-            games = MatchDir(self.root / folder).stored_games()
+            games = MatchDir((self.root / path).parent).stored_games()
         except (CorruptError, DiskError):
             return StudyFile(path, problem="cannot be read")
         if games is None:
@@ -126,7 +123,6 @@ class Disk:
         return (self.root / place / "manifest.json").exists()
 
     def num_compared(self) -> int:
-        """Return how many checkpoints were compared with their manifests."""
         every = (it for files in self._trials.values() for it in files.checkpoints.values())
         return sum(it.state is not None or it.problem is not None for it in every)
 
@@ -156,7 +152,6 @@ class TrialFiles:
         self.path = f"trials/{number}"
 
     def attempt(self, number: int) -> StudyFile:
-        """Return the result of an attempt."""
         return self.disk.file(f"{self.path}/attempt-{number}/result.json")
 
     def attempts(self) -> dict[int, StudyFile]:
@@ -164,7 +159,6 @@ class TrialFiles:
         return {number: self.attempt(number) for number in self.disk.numbered(self.path, "attempt")}
 
     def curve(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the whole lines of the learning curve."""
         try:
             yield from CurveFile(self.disk.root / self.path / "metrics.jsonl").read()
         except (CorruptError, DiskError):

@@ -43,7 +43,6 @@ class TrialEntry:
 
     @property
     def live(self) -> Attempt | None:
-        """The attempt that has not ended."""
         return next((it for it in self.attempts[-1:] if it.ended is None), None)
 
     @property
@@ -337,9 +336,8 @@ def _match_called(ledger: Ledger, event: Event) -> Blames:
     for trial in (*data["members"].values(), *data["archive"]):
         if not ledger.told(trial, FINISHED):
             yield trial, f"lets trial {shown(trial)} play, which has not finished"
-    ledger.matches[number] = MatchEntry(
-        number, data["members"], list(data["archive"]), list(data["ended"])
-    )
+    archive, ended = list(data["archive"]), list(data["ended"])
+    ledger.matches[number] = MatchEntry(number, data["members"], archive, ended)
 
 
 def _bred(ledger: Ledger, event: Event) -> Blames:
@@ -368,11 +366,9 @@ def _check_decision(match: MatchEntry, decision: Mapping[str, Any]) -> Blames:
 
 def _closing(ledger: Ledger, event: Event) -> Blames:
     if event.data["children"]:
-        origins = [trial.origin for trial in ledger.trials.values() if trial.origin is not None]
-        born = {int(origin["member"]) for origin in origins}
-        ledger.planned = {
-            key: origin for key, origin in ledger.planned.items() if origin["member"] not in born
-        }
+        born = {int(it.origin["member"]) for it in ledger.trials.values() if it.origin is not None}
+        planned = ledger.planned.items()
+        ledger.planned = {key: origin for key, origin in planned if origin["member"] not in born}
     for child in event.data["children"]:
         yield from _plan(ledger, child)
 
@@ -413,12 +409,8 @@ _RULES: Mapping[str, tuple[tuple[str, ...], Rule]] = {
     "attempt_ended": (("trial", "attempt"), _attempt_ended),
     "told": (("trial",), _told),
     "announced": (("job",), _announced),
-    "submitted": (("job",), _of_job),
-    "job_began": (("job",), _of_job),
-    "job_closed": (("job",), _of_job),
-    "interrupting": (("job",), _of_job),
-    "match_silent": (("job",), _of_job),
-    "job_ended": (("job",), _of_job),
+    **dict.fromkeys(("submitted", "job_began", "job_closed"), (("job",), _of_job)),
+    **dict.fromkeys(("interrupting", "match_silent", "job_ended"), (("job",), _of_job)),
     "match_called": ((), _match_called),
     "bred": ((), _bred),
     "closing": ((), _closing),

@@ -8,17 +8,7 @@ from typing import Any
 
 from hpsearch.audit.books import Books, OptunaTrial
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
-from hpsearch.audit.finding import (
-    DamagedError,
-    Fault,
-    Findings,
-    Open,
-    Problems,
-    checked,
-    is_same,
-    shown,
-    unlike,
-)
+from hpsearch.audit.finding import Fault, Findings, Open, Problems, checked, is_same, shown, unlike
 from hpsearch.audit.ledger import CANCELLED, FAILED, FINISHED, PRUNED, Attempt, Ledger, TrialEntry
 from hpsearch.parameters import label_of
 
@@ -31,8 +21,6 @@ OWN_WORD = (FINISHED, PRUNED, FAILED)  # ends of an attempt that nothing but its
 
 @dataclass(frozen=True)
 class Sides:
-    """All that is known of one trial."""
-
     books: Books
     ledger: Ledger
     disk: Disk
@@ -42,7 +30,6 @@ class Sides:
 
 
 def check_trials(books: Books, ledger: Ledger, disk: Disk) -> Findings:
-    """Yield where the three sides differ."""
     yield from checked("asked", None, _numbers(books, ledger, disk))
     stored = {trial.number: trial for trial in books.trials}
     for number, trial in ledger.trials.items():
@@ -96,15 +83,13 @@ def _attrs(stored: OptunaTrial, told: Mapping[str, Any]) -> Problems:
 
 
 def _is_range(parameter: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    attributes = stored["attributes"]
-    if parameter["type"] == "categorical":
+    kind, attributes = parameter["type"], stored["attributes"]
+    if stored["name"] != f"{kind.capitalize()}Distribution":
+        return False
+    if kind == "categorical":
         choices = [label_of(choice) for choice in parameter["choices"]]
-        return stored["name"] == "CategoricalDistribution" and is_same(
-            choices, list(attributes["choices"])
-        )
-    name = {"float": "FloatDistribution", "int": "IntDistribution"}[parameter["type"]]
-    keys = ("low", "high", "log", "step")
-    return stored["name"] == name and all(parameter[k] == attributes[k] for k in keys)
+        return is_same(choices, list(attributes["choices"]))
+    return all(parameter[key] == attributes[key] for key in ("low", "high", "log", "step"))
 
 
 # How it ended.
@@ -257,7 +242,8 @@ def _control(sides: Sides) -> Problems:
     """The token is the newest that was announced and whose files were written."""
     trial, file = sides.trial, sides.files.control
     if file.problem is not None:
-        raise DamagedError(file.fault)
+        yield file.fault
+        return
     # A job's file is written after the files of its trials.
     written = [a for a in trial.attempts if sides.disk.assignment(a.job, a.place).exists]
     oldest = written[-1].number if written else 0

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -23,26 +24,21 @@ def take_snapshot(parent: Path) -> Path:
     folder = parent / _hash(package)
     if folder.exists():
         os.utime(folder)  # the newest is the one that jobs to come run
-    else:
-        _copy(package, folder)
-    return folder
-
-
-def _copy(package: Path, folder: Path) -> None:
+        return folder
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         ignore = shutil.ignore_patterns(*_LEFT_OUT)
         shutil.copytree(package, temporary / package.name, ignore=ignore)
         for path in temporary.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
-        about = {"hash": folder.name, "commit": str(code_commit())}
-        write_json(temporary / "code.json", about)
+        write_json(temporary / "code.json", {"hash": folder.name, "commit": str(code_commit())})
         temporary.rename(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if not folder.exists():  # else another driver was faster
             why = error.strerror or _reason(error)
             raise unwritten(folder, OSError(error.errno, why)) from error
+    return folder
 
 
 def _reason(error: OSError) -> str:
@@ -87,8 +83,6 @@ def versions() -> dict[str, str]:
     """Return the versions of what plays, by package; packages that are missing are left out."""
     by_package = {"hpsearch": hpsearch.__version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             by_package[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return by_package

@@ -40,11 +40,7 @@ class SubmissionRefusedError(Exception):
 
 
 class Executor(Protocol):
-    """What the driver needs of a place where jobs run.
-
-    All but `log` raise SchedulerSilentError if there is no answer; then it is unknown whether it
-    did what it was asked to.
-    """
+    """What the driver needs of a place where jobs run; all but `log` raise SchedulerSilentError."""
 
     max_batch: int  # jobs that one submission may hold
     patience: float
@@ -91,10 +87,9 @@ class Executor(Protocol):
 
 @contextmanager
 def without_variables(names: Collection[str]) -> Iterator[None]:
-    """Let processes that are started in the block not inherit these environment variables.
+    """Let processes that start in the block not inherit variables, such as a database's password.
 
-    submitit gives what it starts a copy of the whole environment, and SLURM stores it. Jobs need no
-    database, so the variable with its password is taken out.
+    submitit gives what it starts a copy of the whole environment, and SLURM stores it.
     """
     values = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

@@ -7,12 +7,12 @@ removed: a removal that is cut off leaves nothing that looks whole, and the next
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hpsearch.cluster.pins import pinned
-from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir, pinned
 from hpsearch.errors import DiskError
 from hpsearch.files import contents
 from hpsearch.trainers import checkpoint
@@ -54,14 +54,14 @@ class Garbage:
 
 def find_garbage(study: StudyDir, ended: EndedTrials, *, now: float, traces: bool) -> list[Garbage]:
     """Return what may be removed; what was recorded for people to look at only with ``traces``."""
-    garbage = [
-        *((CHECKPOINTS, path) for path in _checkpoints(study, ended)),
-        *((PICKLES, path) for path in _pickles(study, ended)),
-        *((TEMPORARY, path) for path in _temporary(study, ended, now)),
-        *((CODE, path) for path in _code(study, ended)),
-        *((TRACES, path) for path in _traces(study, ended) if traces),
-    ]
-    return [Garbage(kind, path, _size(path)) for kind, path in garbage]
+    garbage = {
+        CHECKPOINTS: _checkpoints(study, ended),
+        PICKLES: _pickles(study, ended),
+        TEMPORARY: _temporary(study, ended, now),
+        CODE: _code(study, ended),
+        TRACES: _traces(study, ended) if traces else (),
+    }
+    return [Garbage(kind, it, _size(it)) for kind, paths in garbage.items() for it in paths]
 
 
 def remove(path: Path) -> None:
@@ -116,19 +116,13 @@ def _pickles(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
 
 
 def _temporary(study: StudyDir, ended: EndedTrials, now: float) -> Iterator[Path]:
-    for folder in _written_folders(study, ended):
-        for path in _entries(folder):
-            half_written = _HALF_WRITTEN.fullmatch(path.name) is not None
-            if path.name.startswith(_TRASH) or (half_written and _is_stale(path, now)):
-                yield path
-
-
-def _written_folders(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
-    for number in (*ended.finished, *ended.given_up):
-        trial = study.trial(number)
-        yield from (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
-    yield from (study.job(name).root for name in ended.jobs)
-    yield study.code
+    written = [study.code, *(study.job(name).root for name in ended.jobs)]
+    for trial in map(study.trial, (*ended.finished, *ended.given_up)):
+        written += (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
+    for path in (path for folder in written for path in _entries(folder)):
+        half_written = _HALF_WRITTEN.fullmatch(path.name) is not None
+        if path.name.startswith(_TRASH) or (half_written and _is_stale(path, now)):
+            yield path
 
 
 def _code(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
@@ -167,8 +161,6 @@ def _is_stale(path: Path, now: float) -> bool:
 def _size(path: Path) -> int:
     total = 0
     for place in (path, *path.rglob("*")):
-        try:
+        with suppress(FileNotFoundError):
             total += 0 if place.is_dir() else place.lstat().st_size
-        except FileNotFoundError:
-            continue
     return total

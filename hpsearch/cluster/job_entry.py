@@ -30,13 +30,11 @@ def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
 
 
 def _train(job_folder: str, flag: StopFlag) -> None:
-    """Train, with threads for no more than the job may use, sized before their pools exist.
-
-    Idle threads of a larger pool keep spinning: two such jobs on two cores all but stop each other.
-    """
+    """Train, with threads for no more than the job may use, sized before their pools exist."""
     job = JobDir(Path(job_folder))
-    plan = job.plan.required()
-    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(plan.num_threads)
+    # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
+    number = str(job.plan.required().num_threads)
+    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = number
     from hpsearch.cluster.worker import run_job
 
     run_job(job, flag)

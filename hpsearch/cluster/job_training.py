@@ -100,13 +100,10 @@ class JobTraining:
 
     def _run(self) -> None:
         slots = self._slots
-        children = [
-            MemberHeartbeat.at(member.assignment, resume_step(member), 0)
-            for member in slots.members.values()
-            if member.parents
-        ]
+        children = [member for member in slots.members.values() if member.parents]
         if children:  # to make them may take minutes
-            self._heartbeats.announce(children)
+            signs = (MemberHeartbeat.at(it.assignment, resume_step(it), 0) for it in children)
+            self._heartbeats.announce(signs)
         saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
         for row, error in errors.items():
@@ -117,13 +114,8 @@ class JobTraining:
             return
         slots.read_steps()
         self._clock = slots.oldest_step or 0
-        self._monitor = JobMonitor(
-            self._config.monitor,
-            self._place,
-            self._member_places(),
-            slots.trainer.device,
-            self._hang,
-        )
+        places, device = self._member_places(), slots.trainer.device
+        self._monitor = JobMonitor(self._config.monitor, self._place, places, device, self._hang)
         slots.trainer.sections = self._monitor.sections
         try:
             self._train_all()
@@ -135,7 +127,10 @@ class JobTraining:
         self._admit()
         self._beat()
         while self._slots.members and not self._flag.is_set:
-            self._play_local_match()
+            if self._local_matches.are_due:  # once all else that was due at this step is done
+                self._beat(is_busy=True)
+                with self._monitor.sections("local match"):
+                    self._local_matches.play()
             self._train()
             self._obey()  # before anything is written: the trial may be another attempt's by now
             slots = self._slots
@@ -153,7 +148,9 @@ class JobTraining:
             self._finish()
             self._admit()
             self._beat()
-        self._interrupt()
+        for row, member in self._slots.members.items():
+            self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
+            member.end("interrupted", self._slots.steps[row])
 
     def _member_places(self) -> list[MemberPlace]:
         for row, member in self._slots.members.items():
@@ -166,11 +163,12 @@ class JobTraining:
 
     def _train(self) -> None:
         """Train to the next step at which something is due, or for about STRIDE_SECONDS."""
-        slots = self._slots
-        due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
-        due.append(self._monitor.steps_until_due(self._clock))
+        slots, due = self._slots, [self._monitor.steps_until_due(self._clock)]
+        for row, step in slots.steps.items():
+            due += (rule.steps_until_due(step) for rule in (self._evaluations, self._checkpoints))
+            due.append(slots.members[row].config.steps - step)
         others = (self._steps_until_seat(), self._local_matches.steps_until_due())
-        due += [steps for steps in others if steps is not None]
+        due += (steps for steps in others if steps is not None)
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
@@ -182,24 +180,10 @@ class JobTraining:
             self._clock, list(slots.steps.values()), slots.statistics, slots.layers
         )
         rows = list(slots.members)
-        for index, sentence in diverged.items():
-            row = rows[index]
+        failed = {rows[index]: sentence for index, sentence in diverged.items()}
+        for row, sentence in failed.items():
             slots.members[row].end("failed", slots.steps[row], kind=DIVERGED, message=sentence)
-        self._drop([rows[index] for index in diverged])
-
-    def _play_local_match(self) -> None:
-        """Let members take each other's places, once all that was due at this step is done."""
-        if self._local_matches.are_due:
-            self._beat(is_busy=True)
-            with self._monitor.sections("local match"):
-                self._local_matches.play()
-
-    def _steps_until_due(self, step: int, member: Member) -> int:
-        return min(
-            self._evaluations.steps_until_due(step),
-            self._checkpoints.steps_until_due(step),
-            member.config.steps - step,
-        )
+        self._drop(failed)
 
     def _finish(self) -> None:
         self._drop(self._evaluations.finish(self._monitor.sections))
@@ -261,11 +245,6 @@ class JobTraining:
         """End the members that the driver has stopped; a fenced member writes nothing."""
         steps, members = self._slots.steps, self._slots.members.items()
         self._drop([row for row, member in members if member.obey(steps[row])])
-
-    def _interrupt(self) -> None:
-        for row, member in self._slots.members.items():
-            self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
-            member.end("interrupted", self._slots.steps[row])
 
     def _hang(self, sentence: str, stacks: str) -> None:
         """End a process that has made no step for too long; called beside the stuck thread."""

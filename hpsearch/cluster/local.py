@@ -36,10 +36,7 @@ class LocalExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Give each job ``num_threads`` and its share of ``gpus``, or no GPU, to itself.
-
-        Jobs do not get the environment variables ``withheld``.
-        """
+        """Give each job its share of ``gpus``, but not the environment variables ``withheld``."""
         self.num_threads = num_threads
         self.gpus_per_job = float(gpus.per_job)
         self.max_jobs = gpus.max_jobs
@@ -58,7 +55,8 @@ class LocalExecutor:
         """Return which jobs run; one that waits for GPUs that another study uses is queued."""
         seen = {}
         for job, known_id in jobs:
-            job_id = known_id if known_id is not None else _recorded_id(job)
+            pickles = job.root.glob("*_submitted.pkl")
+            job_id = known_id or next((path.name.partition("_")[0] for path in pickles), None)
             if job_id is not None:
                 lives = _controller(job, job_id) is not None
                 phase: Phase = "queued" if job.waits.exists() else "running"
@@ -103,35 +101,24 @@ class LocalExecutor:
         return str(child.job_id)
 
 
-def _recorded_id(job: JobDir) -> str | None:
-    for path in job.root.glob("*_submitted.pkl"):
-        return path.name.partition("_")[0]
-    return None
-
-
 def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
     """Return the running controller of a job; a process id may have passed to a stranger."""
+    deadline = time.monotonic() + NAMING_SECONDS
     try:
         process = psutil.Process(int(job_id))
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return process if _was_given(process, job.root) else None
+        # Linux fills in the command line only after `Popen` has returned.
+        while not (words := process.cmdline()) and time.monotonic() < deadline:
+            time.sleep(0.001)
     except psutil.Error:  # gone, or another user's by now
         return None
+    return process if any(Path(word) == job.root.absolute() for word in words) else None
 
 
 def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
     controllers = (_controller(job, job_id) for job, job_id in jobs)
     return [process for process in controllers if process is not None]
-
-
-def _was_given(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process was given a folder; psutil.Error if it is gone or not ours."""
-    deadline = time.monotonic() + NAMING_SECONDS
-    # Linux fills in the command line only after `Popen` has returned.
-    while not (words := process.cmdline()) and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return any(Path(word) == folder.absolute() for word in words)
 
 
 @contextmanager

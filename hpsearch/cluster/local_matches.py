@@ -31,7 +31,6 @@ from hpsearch.trainers.rollouts import game_config
 
 SPLITS: Final = ("named", "fresh")
 """starts by which parents are named, and others by which they are believed"""
-GREEDY: Final = 0.0
 
 Copies = list[tuple[int, int]]
 """rows of members whose places are taken, each with the row of the member that is copied"""
@@ -92,14 +91,10 @@ class LocalMatches:
         games = np.stack([self._play(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
         one_shape = [""] * num  # one job trains one shape
-        replacements = by_truncation(
-            scores.naming, scores.confirming, island.selection, one_shape, rng
-        )
-        return [
-            (rows[place], rows[replacement.source])
-            for place, replacement in enumerate(replacements)
-            if replacement.is_child
-        ]
+        naming, confirming = scores.naming, scores.confirming
+        replacements = by_truncation(naming, confirming, island.selection, one_shape, rng)
+        pairs = zip(rows, replacements, strict=True)
+        return [(row, rows[taken.source]) for row, taken in pairs if taken.is_child]
 
     def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
@@ -108,7 +103,7 @@ class LocalMatches:
         for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
             side = scripted_groups(scripted_players(role, matches.panel))
             if role in trainer.config.learning():
-                side = (PlayerGroup(names, FixedRatePolicy(policy, GREEDY)), *side)
+                side = (PlayerGroup(names, FixedRatePolicy(policy, 0.0)), *side)
             sides.append(side)
         hosts, agents = sides
         with torch.no_grad():
@@ -140,25 +135,20 @@ class LocalMatches:
         for row, source_row in copies:
             member, source = self._slots.members[row], self._slots.members[source_row]
             step = self._slots.steps[row]
-            plain = to_plain(configs[source_row])
+            plain, explore = to_plain(configs[source_row]), island.explore
             before = {path: value_at(plain, path) for path in island.parameters}
             params = dict(before)
-            if isinstance(island.explore, Perturb):
-                params = perturbed_values(
-                    before, island.parameters, lambda *_: True, island.explore, rng
-                )
+            if isinstance(explore, Perturb):
+                params = perturbed_values(before, island.parameters, lambda *_: True, explore, rng)
             config = apply(to_plain(member.config), params)
             take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
+            pairs = {path: (before[path], value) for path, value in params.items()}
             exploit = Exploit(
                 step=step,
                 source=source.number,
                 source_step=self._slots.steps[source_row],
                 sha256=names[source_row],
-                changes={
-                    path: (before[path], value)
-                    for path, value in params.items()
-                    if before[path] != value
-                },
+                changes={path: pair for path, pair in pairs.items() if pair[0] != pair[1]},
                 params=params,
             )
             member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(exploit))

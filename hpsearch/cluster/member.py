@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
 
 from torch import Tensor
 
@@ -23,8 +22,6 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.evaluation import Evaluation, Metrics
 from hpsearch.trainers.trainer import AnyTrainer
-
-FENCED: Final = "fenced"
 
 
 @dataclass(frozen=True)
@@ -58,25 +55,17 @@ class Member:
     def number(self) -> int:
         return self.assignment.trial
 
-    def stop_reason(self) -> records.Stop | Literal["fenced"] | None:
-        """Return why the driver wants this attempt to end, None to go on.
-
-        An attempt whose token is no longer the valid one has been replaced: it is fenced.
-        """
+    def obey(self, step: int) -> bool:
+        """Return whether the attempt ends; if the driver has stopped it, say so."""
         try:
             control = self.trial.control.read()
         except (CorruptError, DiskError):  # it may be readable a moment later
-            return None
+            return False
         if control is None or control.token != self.assignment.token:
-            return FENCED
-        return control.stop
-
-    def obey(self, step: int) -> bool:
-        """Return whether the attempt ends; if the driver has stopped it, say so."""
-        reason = self.stop_reason()
-        if reason is not None and reason != FENCED:
-            self.end(reason, step)
-        return reason is not None
+            return True  # it has been replaced: it is fenced off, and writes nothing
+        if control.stop is not None:
+            self.end(control.stop, step)
+        return control.stop is not None
 
     def report(self, step: int, evaluation: Evaluation) -> None:
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
@@ -114,20 +103,16 @@ class TrialQueue:
         self._job = job
         self._number = 1  # of the next trials that the job may be given
         self._is_closed = plan.pilot_seconds <= 0
-        self._waiting = _opened(job.study, plan.assignments)
-        self._matches = [] if plan.match is None else [plan.match]
+        self.waiting = _opened(job.study, plan.assignments)
+        self.matches = [] if plan.match is None else [plan.match]
 
     @property
     def is_over(self) -> bool:
         """Whether no trial waits and nothing more will come; a match may still be to be played."""
-        return self._is_closed and not self._waiting
-
-    @property
-    def waiting(self) -> tuple[Member, ...]:
-        return tuple(self._waiting)
+        return self._is_closed and not self.waiting
 
     def waiting_with(self, shape: str) -> list[Member]:
-        return [member for member in self._waiting if shape_key(member.config) == shape]
+        return [member for member in self.waiting if shape_key(member.config) == shape]
 
     def look(self) -> None:
         while not self._is_closed:
@@ -139,14 +124,14 @@ class TrialQueue:
                 return
             self._number += 1
             self._is_closed = not more_work.assignments and more_work.match is None
-            self._waiting += _opened(self._job.study, more_work.assignments)
-            self._matches += [] if more_work.match is None else [more_work.match]
+            self.waiting += _opened(self._job.study, more_work.assignments)
+            self.matches += [] if more_work.match is None else [more_work.match]
 
     def take(self) -> list[Member]:
         """Take all that have the shape of the first, but end those that the driver has stopped."""
         taken: list[Member] = []
-        while self._waiting and not taken:
-            same = self.waiting_with(shape_key(self._waiting[0].config))
+        while self.waiting and not taken:
+            same = self.waiting_with(shape_key(self.waiting[0].config))
             taken = [member for member in same if self._take_out(member)]
         return taken
 
@@ -159,22 +144,15 @@ class TrialQueue:
 
     def _take_out(self, member: Member) -> bool:
         """Take a trial out; return False if the driver has stopped it, which ends it here."""
-        self._waiting.remove(member)
+        self.waiting.remove(member)
         return not member.obey(step=0)
 
-    @property
-    def has_match(self) -> bool:
-        return bool(self._matches)
-
     def take_match(self) -> int | None:
-        return self._matches.pop(0) if self._matches else None
+        return self.matches.pop(0) if self.matches else None
 
 
 def steps_until_together(seated_step: int, first: int, interval: int) -> int:
-    """Return after how many steps a trial may begin that goes on from its step ``first``.
-
-    It is then measured together with one that is at its step ``seated_step`` now.
-    """
+    """Return in how many steps a trial may begin at ``first``, to be measured with a seated one."""
     return (first - seated_step) % interval
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError, DiskError
@@ -22,10 +22,7 @@ MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is 
 
 
 def read_record(kind: type[Read], path: Path) -> Read | None:
-    """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
-
-    Raises CorruptError if the file holds something else, DiskError if it cannot be read.
-    """
+    """Return a file's record, None without a file; CorruptError if it holds none, or DiskError."""
     data = files.read_json(path, files.MAX_RECORD)
     try:
         return None if data is None else read(kind, data, source=str(path))
@@ -88,7 +85,8 @@ class CurveFile:
         is_new = not self.path.exists()
         line = json.dumps(row).encode() + b"\n"
         with self.path.open("ab+") as file:
-            file.write(line if _ends_whole(file) else b"\n" + line)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+            file.write(line if file.read(1) in (b"", b"\n") else b"\n" + line)
             file.flush()
             os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
         if is_new:
@@ -100,22 +98,13 @@ class CurveFile:
         Raises CorruptError if it is no regular file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
-            yield from (
-                row for line in files.read_lines(self.path) if (row := _row(line)) is not None
-            )
+            yield from (row for line in files.read_lines(self.path) if (row := _row(line)))
 
     def forget_after(self, step: int) -> None:
         """Drop the rows of later steps, which an attempt that goes on from ``step`` makes again."""
         kept = [row for row in self.read() if row["step"] <= step]
         if self.path.exists():
             files.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
-
-
-def _ends_whole(file: BinaryIO) -> bool:
-    if not file.seek(0, os.SEEK_END):
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

@@ -99,8 +99,7 @@ class JobHeartbeat:
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
-        member = self._by_attempt.get((trial, attempt))
-        if member is None:
+        if (member := self._by_attempt.get((trial, attempt))) is None:
             return None
         step, saved, speed = member.step, member.saved, self.steps_per_second
         return Heartbeat(self.at, step, saved, speed, self.host, self.pid, self.is_busy)
@@ -132,8 +131,6 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class Fresh:
-    """No parents: a trial that begins with new networks."""
-
     name: Literal["fresh"] = "fresh"
 
 
@@ -250,8 +247,6 @@ class Response:
 
 @dataclass(frozen=True)
 class MatchPlan:
-    """Every host against every agent."""
-
     hosts: tuple[MatchPlayer, ...]
     agents: tuple[MatchPlayer, ...]
     num_games: Positive  # of each pair in each set of starts
@@ -263,7 +258,7 @@ class MatchPlan:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Return that of its games: sets of starts, hosts, agents, games of each pair."""
+        """Sets of starts, hosts, agents, games of each pair."""
         return len(self.splits), len(self.hosts), len(self.agents), self.num_games
 
 
@@ -289,8 +284,6 @@ class Answers:
 
 @dataclass(frozen=True)
 class Pin:
-    """What a study needs of another one."""
-
     study: str  # its folder
     checkpoints: tuple[str, ...]  # folders, from that of the study that has them
 

@@ -4,7 +4,7 @@ A child follows from its lineage, its configuration and its parents' checkpoints
 killed while it makes one is repeated by the next, with the same result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,9 +57,21 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
     """Make a child of its first parent's shape; a copy of it where that is the stronger one."""
     trying = member.lineage.trying
     inherit(trainer, member.parents[0], row)
-    parents = [_players(trainer, path) for path in member.parents]
+    parents: list[ByRole] = [
+        {
+            learner.name: load_opponent(path, learner.name, trainer.config, trainer.device)
+            for learner in trainer.learners
+        }
+        for path in member.parents
+    ]
     if isinstance(operator, options.MixingWeights):
-        _check_alike(parents, member)
+        first, second = parents
+        unlike = [role for role in first if first[role].net.structure != second[role].net.structure]
+        if unlike:
+            raise ConflictError(
+                f"{operator.name} mixes networks of one structure, but those of the "
+                f"{' and the '.join(unlike)} in {member.parents[0]} and {member.parents[1]} differ"
+            )
     nets = offspring(operator, parents, member.lineage.seed)
     chance, adopted = None, True
     if trying is not None and not isinstance(operator, options.Clone):
@@ -73,11 +85,7 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
 
 
 def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow) -> Birth:
-    """Make a child of which one role is larger; it is not tried, as it plays what its parent plays.
-
-    The other role trains against snapshots of the larger networks from now on: older ones would not
-    fit.
-    """
+    """Make a child with one role larger; it is not tried, as it plays what its parent plays."""
     (path,) = member.parents
     role = inherit_around(trainer, path, row)
     (learner,) = (learner for learner in trainer.learners if learner.name == role)
@@ -88,7 +96,7 @@ def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow)
         raise ConflictError(f"the {role} of {path} cannot become {member.name}: {error}") from error
     learner.begin_with(net, row)
     learner.forget_optimizer(row)
-    trainer.begin_snapshots(role, row)
+    trainer.begin_snapshots(role, row)  # older ones would not fit
     return Birth(operator.name, adopted=True, chance=None)
 
 
@@ -103,23 +111,6 @@ def _check_operator(operator: options.OperatorOptions, member: Member) -> None:
         raise ConflictError(
             f"{operator.name} takes the host of one parent and the agent of another, but of "
             f"{member.name} only the {', '.join(member.config.learning())} learns"
-        )
-
-
-def _players(trainer: AnyTrainer, path: Path) -> ByRole:
-    return {
-        learner.name: load_opponent(path, learner.name, trainer.config, trainer.device)
-        for learner in trainer.learners
-    }
-
-
-def _check_alike(parents: Sequence[ByRole], member: Member) -> None:
-    first, second = parents
-    differing = [role for role in first if first[role].net.structure != second[role].net.structure]
-    if differing:
-        raise ConflictError(
-            f"{member.lineage.operator.name} mixes networks of one structure, but those of the "
-            f"{' and the '.join(differing)} in {member.parents[0]} and {member.parents[1]} differ"
         )
 
 
@@ -146,10 +137,9 @@ def go_on(
 ) -> tuple[dict[int, int], dict[int, HpsearchError]]:
     """Let members, by row, begin or go on from their newest checkpoint.
 
-    With ``in_step`` they always trained together, as `steps_to_resume` explains. Return the steps
-    of their newest checkpoints by trial, and by row the errors of those that could not begin: a
-    ConflictError where a checkpoint does not fit, or must be there and is not; a CorruptError where
-    one is damaged or missing.
+    ``in_step`` is as for `steps_to_resume`. Return the steps of their newest checkpoints by trial,
+    and by row the errors of those that could not begin: ConflictError where a checkpoint does not
+    fit, or must be there and is not; CorruptError where one is damaged or missing.
     """
     saved: dict[int, int] = {}
     errors: dict[int, HpsearchError] = {}
@@ -170,9 +160,8 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
     starts = {row: start_step(member) for row, member in members.items()}
     # Members that trained together have made equally many steps, but their counters differ if their
     # parents' did.
-    ages = [
-        [step - starts[row] for step in _found_steps(member)] for row, member in members.items()
-    ]
+    found = {row: _found_steps(member) for row, member in members.items()}
+    ages = [[step - starts[row] for step in steps] for row, steps in found.items()]
     if any(member.island is not None for member in members.values()):
         # They may have become copies of each other: all go on from a common step, or begin anew.
         ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)
@@ -182,12 +171,12 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
 
 def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | None) -> int | None:
     """Let a member begin, or go on from ``step``; return its newest checkpoint's step, if any."""
+    folder = member.trial.checkpoints
     first = _begin(trainer, row, member) if step is None else step
     if step is not None:
-        path = checkpoint.path_of(member.trial.checkpoints, step)
+        path = checkpoint.path_of(folder, step)
         _learn_as_saved(trainer, row, member, path)
         trainer.load(path, row)
-    folder = member.trial.checkpoints
     checkpoint.remove_leftovers(folder)  # what killed attempts left half-written
     for damaged in checkpoint.damaged_steps(folder):
         where = checkpoint.path_of(folder, damaged)
@@ -215,16 +204,14 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
             f"all of {', '.join(member.island.parameters)}; remove it, or give the study another "
             "name"
         ) from error
-    plain = apply(to_plain(member.config), values)
-    trainer.begin(row, read_config(plain, source=str(path)))
+    trainer.begin(row, read_config(apply(to_plain(member.config), values), source=str(path)))
 
 
 def resume_step(member: Member) -> int:
     """Return the step from which a member goes on by itself; without checkpoints, `start_step`."""
-    if member.config.checkpoint.resume != "never":
-        for step in checkpoint.valid_steps(member.trial.checkpoints):
-            return step
-    return start_step(member)
+    is_anew = member.config.checkpoint.resume == "never"
+    newest = None if is_anew else next(checkpoint.valid_steps(member.trial.checkpoints), None)
+    return start_step(member) if newest is None else newest
 
 
 def _found_steps(member: Member) -> list[int]:

@@ -104,10 +104,6 @@ def _parents(member: Member) -> tuple[str, ...]:
     return checkpoint.parents_below(member.trial.checkpoints) if member.parents else ()
 
 
-TRAINING_STARTS = "evaluation"
-FINAL_STARTS = "final"
-
-
 class EvaluationSchedule:
     def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
         self._slots = slots
@@ -126,7 +122,7 @@ class EvaluationSchedule:
         if not due:
             return {}, []
         with sections("evaluation"):
-            measured = slots.trainer.evaluate(num_games=games, split=TRAINING_STARTS)
+            measured = slots.trainer.evaluate(num_games=games, split="evaluation")
         for row, member in due.items():
             member.report(slots.steps[row], measured[row])
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
@@ -139,7 +135,7 @@ class EvaluationSchedule:
             return []
         with sections("evaluation"):
             metrics = slots.trainer.evaluate_rho(
-                num_games=self._rules.final_num_games, split=FINAL_STARTS
+                num_games=self._rules.final_num_games, split="final"
             )
         broken = self._end_broken(done)
         for row in done:

@@ -42,10 +42,7 @@ class SlurmExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Submit as ``profile`` says, without the environment variables ``withheld``.
-
-        Raises SchedulerUnavailableError if this machine has no SLURM that answers.
-        """
+        """Submit without variables ``withheld``; SchedulerUnavailableError if SLURM is silent."""
         self._profile = profile
         self._study = study
         self._calls = slurm_calls.SchedulerCalls(profile.max_calls_per_minute)
@@ -57,7 +54,15 @@ class SlurmExecutor:
         self._withheld = withheld
         self.num_threads = profile.cpus_per_task
         self.gpus_per_job = float(profile.gpus_per_task)
-        self.max_batch = _max_array_size(self._calls) * profile.tasks_per_job
+        try:
+            config = slurm_calls.read_config(self._calls)
+        except SchedulerSilentError as error:
+            raise SchedulerUnavailableError(
+                f"SLURM does not answer here ({error}); run this on a login node of the cluster, "
+                "or give the study the executor local"
+            ) from error
+        # The indices of an array run from 0 to MaxArraySize - 1.
+        self.max_batch = max(1, int(config.get("MaxArraySize", "1"))) * profile.tasks_per_job
 
     @property
     def num_calls(self) -> int:
@@ -70,7 +75,10 @@ class SlurmExecutor:
         folders = [str(job.root) for job in jobs]
         groups = [tuple(folders[n : n + tasks]) for n in range(0, len(folders), tasks)]
         self._calls.take_turn()
-        executor = self._submitter(jobs)
+        executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
+        name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
+        own = {"setup": setup_lines(self._profile, self._code), "job_name": name}
+        executor.update_parameters(**sbatch_parameters(self._profile) | own)
         try:
             with without_variables(self._withheld):
                 submitted = executor.map_array(train_as_task, groups)
@@ -83,14 +91,6 @@ class SlurmExecutor:
         ids = [str(job.job_id) for job in submitted]
         task_id = slurm_calls.task_id
         return {job.name: task_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
-
-    def _submitter(self, jobs: Sequence[JobDir]) -> submitit.SlurmExecutor:
-        executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
-        parameters = sbatch_parameters(self._profile)
-        setup = setup_lines(self._profile, self._code)
-        name = self._queue.array_name(jobs[0].name, self._profile.tasks_per_job, len(jobs))
-        executor.update_parameters(**{**parameters, "setup": setup, "job_name": name})
-        return executor
 
     @cached_property
     def _code(self) -> Path:
@@ -116,13 +116,10 @@ class SlurmExecutor:
     # Ending.
 
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        """Let running jobs save and leave; those that wait are taken out of the queue.
-
-        The signal goes to the job's first step: scancel fails for a whole job while others of its
-        array wait.
-        """
+        """Let running jobs save and leave; those that wait are taken out of the queue."""
         ids = {shared_part(i) for _, i in jobs}
         self._calls.run_for(["scancel"], ids & self._waiting)
+        # To the first step: scancel fails for a whole job while others of its array wait.
         steps = [f"{slurm_id}.0" for slurm_id in ids - self._waiting]
         with suppress(SchedulerSilentError):  # scancel fails if a job has ended meanwhile
             self._calls.run_for(["scancel", "--signal=TERM"], steps)
@@ -141,15 +138,3 @@ class SlurmExecutor:
         index = int(slurm_id.partition("_")[2] or 0)
         first = int(job.name) - index * self._profile.tasks_per_job - int(task or 0)
         return job.study.job(f"{first:05d}").root / f"{slurm_id}_{task or 0}_log.out"
-
-
-def _max_array_size(calls: slurm_calls.SchedulerCalls) -> int:
-    """Return how many jobs an array may hold: indices run from 0 to MaxArraySize - 1."""
-    try:
-        config = slurm_calls.read_config(calls)
-    except SchedulerSilentError as error:
-        raise SchedulerUnavailableError(
-            f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "
-            "give the study the executor local"
-        ) from error
-    return max(1, int(config.get("MaxArraySize", "1")))

@@ -48,10 +48,7 @@ class SchedulerCalls:
         self.num_calls += 1
 
     def run(self, command: Sequence[str], script: str | None = None) -> str:
-        """Return what a program prints; ``script`` is what it reads.
-
-        Raises SchedulerSilentError if it fails, SchedulerUnreachableError if there is no answer.
-        """
+        """Return what a program prints that reads ``script``; raises SchedulerSilentError."""
         self.take_turn()
         try:
             done = subprocess.run(
@@ -64,10 +61,8 @@ class SchedulerCalls:
                 input=script,
             )
         except subprocess.CalledProcessError as error:
-            message = (error.stderr or "").strip()
-            raise SchedulerSilentError(
-                f"{command[0]} failed: {message or error.returncode}"
-            ) from error
+            message = (error.stderr or "").strip() or error.returncode
+            raise SchedulerSilentError(f"{command[0]} failed: {message}") from error
         except (subprocess.TimeoutExpired, OSError) as error:
             raise SchedulerUnreachableError(f"{command[0]} gave no answer ({error})") from error
         return done.stdout
@@ -100,10 +95,7 @@ FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos po
 
 
 def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
-    """Ask sbatch whether it would take a job; nothing is submitted.
-
-    Raises SubmissionRefusedError if it would not, SchedulerSilentError if it gave no answer.
-    """
+    """Ask sbatch whether it would take a job; raises SubmissionRefusedError if it would not."""
     try:
         calls.run(["sbatch", "--test-only", *options, "--wrap=true"])
     except SchedulerUnreachableError:
@@ -150,18 +142,13 @@ _FAILURES = {
 
 
 def meaning(state: str) -> tuple[Phase, str | None]:
-    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``.
-
-    One that we don't know is taken for running: to wait longer than needed loses nothing.
-    """
-    word = state.split()[0].rstrip("+") if state.split() else ""
+    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``."""
+    word = next(iter(state.split()), "").rstrip("+")
     if word in _WAITING:
         return "queued", None
-    if word in _FAILURES:
-        return "ended", _FAILURES[word]
-    if word in ("COMPLETED", "FAILED"):
-        return "ended", None
-    return "running", None
+    if word in _FAILURES or word in ("COMPLETED", "FAILED"):
+        return "ended", _FAILURES.get(word)
+    return "running", None  # also one that we don't know: to wait longer than needed loses nothing
 
 
 FIELDS = "%F|%K|%T|%e|%j"
@@ -200,20 +187,15 @@ class SlurmQueue:
             before = int(index) * tasks if is_element else 0
             phase, failure = meaning(state)
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
-            statuses = {
-                f"{first + before + task:05d}": JobStatus(
-                    task_id(slurm_id, task), phase, failure, ended_at
-                )
-                for task in range(min(tasks, count - before))
-            }
+            statuses = {}
+            for task in range(min(tasks, count - before)):
+                status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at)
+                statuses[f"{first + before + task:05d}"] = status
             listed.append((slurm_id, phase, statuses))
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended, as far as accounts tell.
-
-        They may come late: until then, but not for ever, a job counts as running.
-        """
+        """Return how jobs that left the queue ended, as far as accounts tell."""
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
         now = time.monotonic()
         endings = {}
@@ -224,6 +206,7 @@ class SlurmQueue:
                 self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
                 endings[job.name] = self._ended[known]
+            # Accounts may come late: until then, but not for ever, a job counts as running.
             elif self._has_accounts and now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS:
                 endings[job.name] = JobStatus(known, "running")
         return endings

@@ -13,19 +13,19 @@ from typing import Any
 from hpsearch import yaml_file
 from hpsearch.schema import NonNegative, Positive, read
 
-_NAME = (re.compile(r"[A-Za-z0-9_.+-]+"), "must be of letters, digits and _ . + -")
-_NAMES = (re.compile(r"[A-Za-z0-9_.+,-]+"), "must be of letters, digits, commas and _ . + -")
-_FEATURES = (
-    re.compile(r"[A-Za-z0-9_.+&|()\[\]*,-]+"),
-    "must be of letters, digits, commas and _ . + - & | ( ) [ ] *",
-)
+_NAME = (r"[A-Za-z0-9_.+-]+", "letters, digits and _ . + -")
 _RULES = {
-    "partition": _NAMES,  # the first of a list that can start the job
+    # Of a list, the first that can start the job.
+    "partition": (r"[A-Za-z0-9_.+,-]+", "letters, digits, commas and _ . + -"),
     "account": _NAME,
     "qos": _NAME,
-    "constraint": _FEATURES,
+    "constraint": (
+        r"[A-Za-z0-9_.+&|()\[\]*,-]+",
+        "letters, digits, commas and _ . + - & | ( ) [ ] *",
+    ),
     "gpu_type": _NAME,
 }
+"""by key, the pattern of a name, and its characters in words"""
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,15 @@ def load_profile(path: Path) -> SlurmProfile:
 
 
 def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
-    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials.
-
-    SLURM must not run a job again by itself: it is one attempt with one token. Tasks share one
-    node.
-    """
+    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials."""
+    kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
+    num_gpus = profile.gpus_per_task * profile.tasks_per_job
     parameters = {
         "partition": profile.partition,
         "account": profile.account,
         "qos": profile.qos,
         "constraint": profile.constraint,
-        "gres": _gres(profile),
+        "gres": f"gpu:{kind}{num_gpus}" if num_gpus else None,
         "nodes": 1,
         "ntasks_per_node": profile.tasks_per_job,
         "cpus_per_task": profile.cpus_per_task,
@@ -123,6 +121,7 @@ def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
         "stderr_to_stdout": True,
         # Since SLURM 22.05 srun doesn't take it from sbatch.
         "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
+        # SLURM must not run a job again by itself: it is one attempt with one token.
         "additional_parameters": {"no-requeue": True},
     }
     return {key: value for key, value in parameters.items() if value is not None}
@@ -136,9 +135,8 @@ _OPTIONS = (
 
 
 def trial_options(profile: SlurmProfile) -> list[str]:
-    parameters = sbatch_parameters(profile)
     signal = f"--signal=USR2@{profile.signal_delay_seconds}"
-    return [*_options(parameters), signal, "--no-requeue"]
+    return [*_options(sbatch_parameters(profile)), signal, "--no-requeue"]
 
 
 def driver_options(driver: DriverProfile) -> list[str]:
@@ -156,11 +154,8 @@ def driver_options(driver: DriverProfile) -> list[str]:
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
-    return [
-        f"--{key.replace('_', '-')}={parameters[key]}"
-        for key in _OPTIONS
-        if parameters.get(key) is not None
-    ]
+    asked = {key: parameters.get(key) for key in _OPTIONS}
+    return [f"--{key.replace('_', '-')}={it}" for key, it in asked.items() if it is not None]
 
 
 def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:
@@ -170,16 +165,9 @@ def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:
     return [*profile.setup, f"export PYTHONPATH={path}", "export PYTHONSAFEPATH=1"]
 
 
-def _gres(profile: SlurmProfile) -> str | None:
-    if profile.gpus_per_task == 0:
-        return None
-    kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
-    return f"gpu:{kind}{profile.gpus_per_task * profile.tasks_per_job}"
-
-
 def _name_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:
     names = asdict(profile)
-    for key, (pattern, rule) in _RULES.items():
+    for key, (pattern, characters) in _RULES.items():
         name = names.get(key)
-        if name is not None and not pattern.fullmatch(name):
-            yield f"{key} {rule}, but is {name!r}"
+        if name is not None and not re.fullmatch(pattern, name):
+            yield f"{key} must be of {characters}, but is {name!r}"

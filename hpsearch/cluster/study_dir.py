@@ -11,8 +11,9 @@ A run without a study, runs/<name>/, is laid out as a trial.
 
 import hashlib
 import io
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -120,6 +121,40 @@ def final_checkpoint(trial: int, steps: int) -> str:
     return str(StudyDir(Path()).trial(trial).checkpoints / name_of(steps))
 
 
+# Checkpoints that other studies need, to begin or to compare with, and which a study must keep. A
+# study that needs some writes a file into the folder of theirs, which counts while its own exists.
+
+
+def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
+    """Note that ``heir`` needs checkpoints of ``owner``; DiskError if that cannot be written."""
+    places = sorted(str(path.relative_to(owner.root)) for path in checkpoints)
+    owner.pin(heir.key).write(records.Pin(str(heir.root), tuple(places)))
+
+
+def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
+    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any."""
+    by_owner: dict[Path, list[Path]] = {}
+    for path in founders:
+        whole = path.resolve()
+        owner = next((folder for folder in whole.parents if StudyDir(folder).spec.exists()), None)
+        if owner is not None:
+            by_owner.setdefault(owner, []).append(whole)
+    for root, checkpoints in by_owner.items():
+        pin(StudyDir(root), heir, checkpoints)
+
+
+def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
+    """Return the checkpoints that others need, by study; CorruptError if a file is damaged."""
+    checkpoints: dict[str, frozenset[Path]] = {}
+    for file in owner.pins:
+        pins = file.read()
+        if pins is not None and os.path.isdir(pins.study):
+            places = frozenset(owner.checkpoint(place) for place in pins.checkpoints)
+            name = Path(pins.study).name
+            checkpoints[name] = checkpoints.get(name, frozenset()) | places
+    return checkpoints
+
+
 class JobDir(Folder):
     plan = Record(records.JobPlan, "job.json")  # the trials that it trains first, or the match
     heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
@@ -154,7 +189,6 @@ class JobDir(Folder):
         self._next(number).write(records.JobWork(tuple(assignments), match))
 
     def read_next(self, number: int) -> records.JobWork | None:
-        """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
     def _next(self, number: int) -> RecordFile[records.JobWork]:
@@ -223,11 +257,9 @@ class TrialDir(Folder):
         CurveFile(self.metrics).append(row)
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of the learning curve; a line cut off by a crash is left out."""
         return CurveFile(self.metrics).read()
 
     def forget_metrics_after(self, step: int) -> None:
-        """Drop the lines of steps that an attempt going on from ``step`` will make again."""
         for path in (self.metrics, self.games):
             CurveFile(path).forget_after(step)
 
@@ -255,8 +287,8 @@ class AttemptDir(Folder):
     def flush(self) -> None:
         """Flush the folder to disk, as its job may have died before; DiskError if that fails."""
         try:
-            for folder in (self.root, self.root.parent):
-                flush(folder)
+            flush(self.root)
+            flush(self.root.parent)
         except OSError as error:
             raise DiskError(
                 f"{self.root} cannot be flushed ({error.strerror}); check the file system"
@@ -294,13 +326,10 @@ class MatchDir(Folder):
 
     def read_games(self) -> MatchGames | None:
         """Return how the games went, None if they have not been played; raises as `read_record`."""
-        import numpy as np
-
-        stored = self.stored_games()
-        if stored is None:
+        if (stored := self.stored_games()) is None:
             return None
         moves, finished = stored
-        return MatchGames(moves.astype(np.int64, copy=False), finished.astype(np.bool_, copy=False))
+        return MatchGames(moves.astype("int64", copy=False), finished.astype("bool", copy=False))
 
     def stored_games(self) -> "tuple[npt.NDArray[Any], npt.NDArray[Any]] | None":
         """Return moves and finished as `read_games` does, in the types that they are stored in."""
@@ -326,10 +355,9 @@ class MatchDir(Folder):
 
     def progress(self) -> tuple[int, int] | None:
         """Return how many pairs have played, of how many; None while that is not known."""
-        plan, sign = self.plan.try_read(), self.sign.try_read()
-        if plan is None:
+        if (plan := self.plan.try_read()) is None:
             return None
-        total = prod(plan.shape[:3])
+        sign, total = self.sign.try_read(), prod(plan.shape[:3])
         return (0 if sign is None or sign.pairs > total else sign.pairs), total
 
     def last_sign(self) -> float:
@@ -347,10 +375,8 @@ class MatchDir(Folder):
 
 
 def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
-    """Return an array of an archive, which is all that its file holds, at most MAX_ARRAY bytes.
-
-    numpy by itself would make room for whatever its header claims before it reads a value.
-    """
+    """Return an array of an archive, which is all that its file holds, at most MAX_ARRAY bytes."""
+    # numpy by itself would make room for whatever a header claims before it reads a value.
     import numpy as np
 
     size = archive.getinfo(name).file_size

@@ -61,16 +61,14 @@ def start_process(folder: StudyDir, runs: Path) -> str:
 
 
 def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
-    """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
-
-    Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
-    """
+    """Submit driver and supervisor; return such as ``job 1234``, UsageError if it is not taken."""
     setup = "\n".join(setup_lines(profile, take_snapshot(folder.code)))
     script = _SCRIPT.format(setup=setup, command=shlex.join(_command(SUPERVISOR, folder, runs)))
     warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
     command = [
         *("sbatch", "--parsable"),
         *driver_options(profile.driver),
+        # SLURM starts it again if it is interrupted.
         *(f"--job-name=hpsearch-driver-{folder.key}", "--requeue", "--open-mode=append"),
         "--dependency=singleton",  # a second one of this name waits until the first has ended
         f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
@@ -106,11 +104,8 @@ def _command(module: str, folder: StudyDir, runs: Path) -> Sequence[str]:
 
 
 def note_retry(folder: StudyDir, reason: str) -> None:
-    """Note that the driver could not get on just now, where that is possible.
-
-    A folder that was removed, or whose file system is away, is not made again.
-    """
-    if not os.path.isdir(folder.root):
+    """Note that the driver could not get on just now, where that is possible."""
+    if not os.path.isdir(folder.root):  # removed, or its file system is away: it is not made again
         return
     now, before = time.time(), folder.driver_retry.try_read()
     retry = DriverRetry(now if before is None else before.since, now, reason)
@@ -158,7 +153,10 @@ class Supervisor:
                 break
             if time.monotonic() - began > STEADY_SECONDS:
                 pause, well_at = FIRST_PAUSE, time.monotonic()
-            self._note(_reason(code, self._folder.output, printed), pause)
+            reason = _reason(code, self._folder.output, printed)
+            note_retry(self._folder, reason)  # for `hpsearch status`
+            with suppress(OSError):  # a full disk
+                print(f"hpsearch: {reason}; it is started again in {pause:.0f} seconds", flush=True)
             self._flag.rest(pause)
             if self._flag.is_set:
                 code = errors.INTERRUPTED
@@ -183,12 +181,6 @@ class Supervisor:
         signal.alarm(0)
         self._driver = None
         return errors.INTERRUPTED if self._flag.is_set and code < 0 else code
-
-    def _note(self, reason: str, pause: float) -> None:
-        """Say why another driver is started, for `hpsearch status` and among what drivers print."""
-        note_retry(self._folder, reason)
-        with suppress(OSError):  # a full disk
-            print(f"hpsearch: {reason}; it is started again in {pause:.0f} seconds", flush=True)
 
     def _is_final(self, code: int, seconds: float) -> bool:
         """Return whether no other driver is started, ``seconds`` after the last one got on."""

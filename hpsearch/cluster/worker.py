@@ -6,7 +6,8 @@ It speaks with the driver through files alone and never sees the database.
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
 def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
     deadline = time.monotonic() + seconds
     queue.look()
-    while not (queue.waiting or queue.has_match or queue.is_over or flag.is_set):
+    while not (queue.waiting or queue.matches or queue.is_over or flag.is_set):
         if time.monotonic() >= deadline:
             return
         time.sleep(GLANCE_SECONDS)
@@ -82,88 +83,95 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     plan = match.plan.required()
     if _is_played(match, plan) or flag.is_set:
         return
-    num_played = 0
-
-    def give_sign(more_pairs: int = 0) -> None:
-        nonlocal num_played
-        num_played += more_pairs
-        match.give_sign(num_played)
-
-    give_sign()
-    device = _device(plan)
-    hosts = _players(study, plan.hosts, "host", device)
-    agents = _players(study, plan.agents, "agent", device)
-    parts = []
+    match.give_sign()
+    playing = _Match(study, match, plan, _device(plan))
+    hosts, agents = playing.players(plan.hosts, "host"), playing.players(plan.agents, "agent")
+    moves, finished, answers = [], [], []
     for split in plan.splits:
         if flag.is_set:
             return
-        parts.append(_play(plan, hosts, agents, split, device, give_sign))
-    answers = []
+        games = playing.play(hosts, agents, split)
+        moves.append(games.moves)
+        finished.append(games.finished)
     for response in plan.responses:
         if flag.is_set:
             return
-        answers.append(_answer(study, match, plan, response, device, give_sign))
+        answers.append(playing.answer(response))
     if answers:
         match.answers.write(records.Answers(tuple(answers)))
-    moves, finished = ([part.moves for part in parts], [part.finished for part in parts])
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
 
 
-def _play(
-    plan: records.MatchPlan,
-    hosts: Players,
-    agents: Players,
-    split: str,
-    device: torch.device,
-    give_sign: Callable[[int], None],
-) -> MatchGames:
-    """Return the games of a set of starts, with hosts and agents in the plan's order."""
-    played = play_everybody(
-        hosts,
-        agents,
-        _game(hosts, agents),
-        num_games=plan.num_games,
-        max_steps=plan.max_steps,
-        split=split,
-        sampled=False,
-        device=device,
-        tell=give_sign,
-    )
-    cells = np.ix_(
-        [played.hosts.index(player.name) for player in plan.hosts],
-        [played.agents.index(player.name) for player in plan.agents],
-    )
-    return MatchGames(played.moves[cells], played.finished[cells])
+@dataclass
+class _Match:
+    study: StudyDir
+    files: MatchDir
+    plan: records.MatchPlan
+    device: torch.device
+    num_played: int = 0  # pairs
 
+    def play(self, hosts: Players, agents: Players, split: str) -> MatchGames:
+        """Return the games of a set of starts, with hosts and agents in the plan's order."""
+        played = play_everybody(
+            hosts,
+            agents,
+            _game(hosts, agents),
+            num_games=self.plan.num_games,
+            max_steps=self.plan.max_steps,
+            split=split,
+            sampled=False,
+            device=self.device,
+            tell=self._give_sign,
+        )
+        cells = np.ix_(
+            [played.hosts.index(player.name) for player in self.plan.hosts],
+            [played.agents.index(player.name) for player in self.plan.agents],
+        )
+        return MatchGames(played.moves[cells], played.finished[cells])
 
-def _answer(
-    study: StudyDir,
-    match: MatchDir,
-    plan: records.MatchPlan,
-    planned: records.Response,
-    device: torch.device,
-    give_sign: Callable[[], None],
-) -> records.Answer:
-    champion = study.checkpoint(planned.checkpoint)
-    response = train_response(
-        champion,
-        planned.role,
-        match.response(planned.role),
-        steps=planned.steps,
-        seed=planned.seed,
-        device=plan.device,
-        give_sign=give_sign,
-    )
-    measured = measure_response(
-        champion,
-        planned.role,
-        response,
-        num_games=plan.num_games,
-        max_steps=plan.max_steps,
-        split=plan.splits[-1],
-        device=device,
-    )
-    return records.Answer(planned.role, planned.trial, measured.value, measured.low, measured.high)
+    def _give_sign(self, more_pairs: int = 0) -> None:
+        self.num_played += more_pairs
+        self.files.give_sign(self.num_played)
+
+    def answer(self, planned: records.Response) -> records.Answer:
+        champion, role, plan = self.study.checkpoint(planned.checkpoint), planned.role, self.plan
+        response = train_response(
+            champion,
+            role,
+            self.files.response(role),
+            steps=planned.steps,
+            seed=planned.seed,
+            device=plan.device,
+            give_sign=self._give_sign,
+        )
+        measured = measure_response(
+            champion,
+            role,
+            response,
+            num_games=plan.num_games,
+            max_steps=plan.max_steps,
+            split=plan.splits[-1],
+            device=self.device,
+        )
+        return records.Answer(role, planned.trial, measured.value, measured.low, measured.high)
+
+    def players(self, entrants: Sequence[records.MatchPlayer], role: str) -> Players:
+        names = [entrant.name for entrant in entrants]
+        if not names or len(set(names)) < len(names):
+            raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
+        scripted = tuple(entrant.name for entrant in entrants if entrant.checkpoint is None)
+        known = HOSTS if role == "host" else AGENTS
+        unknown = [name for name in scripted if name not in known]
+        if unknown:
+            raise ConflictError(
+                f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
+            )
+        learned = {
+            entrant.name: load_player(self.study.checkpoint(entrant.checkpoint), role, self.device)
+            for entrant in entrants
+            if entrant.checkpoint is not None
+        }
+        return Players(learned, scripted)
 
 
 def _is_played(match: MatchDir, plan: records.MatchPlan) -> bool:
@@ -185,27 +193,6 @@ def _device(plan: records.MatchPlan) -> torch.device:
     return torch.device(plan.device)
 
 
-def _players(
-    study: StudyDir, entrants: Sequence[records.MatchPlayer], role: str, device: torch.device
-) -> Players:
-    names = [entrant.name for entrant in entrants]
-    if not names or len(set(names)) < len(names):
-        raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
-    scripted = tuple(entrant.name for entrant in entrants if entrant.checkpoint is None)
-    known = HOSTS if role == "host" else AGENTS
-    unknown = [name for name in scripted if name not in known]
-    if unknown:
-        raise ConflictError(
-            f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
-        )
-    learned = {
-        entrant.name: load_player(study.checkpoint(entrant.checkpoint), role, device)
-        for entrant in entrants
-        if entrant.checkpoint is not None
-    }
-    return Players(learned, scripted)
-
-
 def _game(hosts: Players, agents: Players) -> GameConfig:
     """Return the game of the match; scripted players know any."""
     learned = [*hosts.learned.items(), *agents.learned.items()]
@@ -225,10 +212,9 @@ def _device_report(device: str) -> records.DeviceReport:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
         fault = _fault(device)
-    gpus: tuple[str, ...] = ()
-    if fault is None:
-        gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    else:
+    found = range(torch.cuda.device_count()) if fault is None else ()
+    gpus = tuple(torch.cuda.get_device_name(i) for i in found)
+    if fault is not None:
         fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in caught)])
     return records.DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)
 

@@ -66,10 +66,18 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Leave a request for the driver, or do it where there is none; ``study`` drives on."""
     name = study.spec.name
     requests.leave(view.folder, asked)
-    if view.is_driven:
+    is_driven = view.is_driven
+    if not is_driven:
+        try:
+            _act(study, runs, asked.verb)
+        except HpsearchError as error:
+            is_driven = isinstance(error, ConflictError) and open_view(name, runs).is_driven
+            if not is_driven:
+                # What was refused must not be done by a driver of tomorrow.
+                requests.forget(view.folder, asked)
+                raise
+    if is_driven:
         _wait_to_be_heard(view, asked)
-    else:
-        _act_or_wait(view, study, runs, asked)
     after = open_view(name, runs)
     standing = f"{name}: {after.state.status}, {standing_text(after.state)}"
     if asked.verb in ("resume", "retry") and not after.is_driven:
@@ -79,18 +87,6 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
             print(f"{standing}; {error}")
     else:
         print(standing)
-
-
-def _act_or_wait(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
-    try:
-        _act(study, runs, asked.verb)
-    except HpsearchError as error:
-        if isinstance(error, ConflictError) and open_view(study.spec.name, runs).is_driven:
-            _wait_to_be_heard(view, asked)
-            return
-        # What was refused must not be done by a driver of tomorrow.
-        requests.forget(view.folder, asked)
-        raise
 
 
 def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
@@ -122,8 +118,7 @@ def _act(study: Study, runs: Path, verb: Verb) -> None:
 
 def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
     """Start a driver without a terminal; ConflictError if one was started before and is there."""
-    name = study.spec.name
-    look = f"hpsearch status {name}"
+    name, look = study.spec.name, f"hpsearch status {study.spec.name}"
     with driver_start_locked(folder):
         awaited = find_awaited(folder)
         if awaited is not None:
@@ -134,7 +129,5 @@ def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
         forget_retry(folder)
         driver = start_detached(study, folder, runs)
         note_start(folder, driver)
-    print(
-        f"{name}: driven by {driver}; look at it with: {look} --watch{runs_option(runs)}",
-        flush=True,
-    )
+    watch = f"{look} --watch{runs_option(runs)}"
+    print(f"{name}: driven by {driver}; look at it with: {watch}", flush=True)

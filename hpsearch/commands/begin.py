@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 )
 def init(
     target: Path | None, *, template: str | None, lists: bool, old: Path | None, output: Path | None
-) -> int:
+) -> None:
     from hpsearch.study.templates import DEFAULT, TEMPLATES, write_template
 
     if output is not None and old is None:
@@ -66,7 +66,6 @@ def init(
         print(f"{written.study}: {TEMPLATES[name].summary}")
         print(f"{written.trainer}: the trainer configuration that it searches around")
         _say_what_comes_next(written.study)
-    return 0
 
 
 def _convert(old: Path, study: Path | None, output: Path) -> None:
@@ -93,11 +92,9 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
         CHOSEN: "chosen, because the old file does not say:",
     }
     for kind, heading in headings.items():
-        remarks = [remark for remark in converted.remarks if remark.kind == kind]
-        if remarks:
-            print(f"\n{heading}")
-        for remark in remarks:
-            print(f"  {remark.key}: {remark.text}")
+        lines = [f"  {it.key}: {it.text}" for it in converted.remarks if it.kind == kind]
+        if lines:
+            print(f"\n{heading}", *lines, sep="\n")
 
 
 def _say_what_comes_next(study: Path) -> None:
@@ -114,7 +111,7 @@ JOBS = {"trials": "a job of trials", "driver": "the driver"}
     JSON,
     examples=["studies/quickstart.yaml"],
 )
-def validate(study: str, runs: Path, *, as_json: bool) -> int:
+def validate(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch import yaml_file
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.report.forecast import forecast
@@ -137,20 +134,16 @@ def validate(study: str, runs: Path, *, as_json: bool) -> int:
             "example_params": example.params,
         }
         print(json.dumps(plain, indent=1))
-        return 0
+        return
     size = "infinitely many" if number is None else str(number)
     print(f"{path} is a valid study: {read.spec.budget.trials} trials of {size} configurations")
     print(f"cost: {cost_text(cost)}")
     for remark in remarks(read):
         print(f"note: {remark}")
     for job, lines in sbatch.items():
-        print(f"\n{JOBS[job]} is submitted with:\n")
-        print("\n".join(lines))
-    print(f"\n{example.what}:\n")
-    print(yaml_file.dump(example.params))
-    print("its complete trainer configuration:\n")
-    print(yaml_file.dump(example.config))
-    return 0
+        print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
+    print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")
+    print(f"its complete trainer configuration:\n\n{yaml_file.dump(example.config)}")
 
 
 def _load(path: Path, runs: Path) -> "Study":
@@ -209,12 +202,9 @@ def _sbatch(study: "Study") -> dict[str, list[str]]:
         return {}
     profile = load_profile(study.path.parent / options.profile)
     asked = {"trials": trial_options(profile), "driver": driver_options(profile.driver)}
-    return {
-        job: [*(f"#SBATCH {_quoted(line)}" for line in lines), *profile.setup]
-        for job, lines in asked.items()
-    }
+    return {job: [*map(_quoted, lines), *profile.setup] for job, lines in asked.items()}
 
 
 def _quoted(option: str) -> str:
     name, equals, value = option.partition("=")
-    return f"{name}{equals}{shlex.quote(value)}" if equals else name
+    return f"#SBATCH {name}{equals}{shlex.quote(value) if equals else ''}"

@@ -20,13 +20,14 @@ class Argument:
     settings: dict[str, Any]  # of argparse's add_argument
 
 
+Function = Callable[..., int | None]
 Item = Argument | tuple[Argument, ...]  # options in a tuple exclude each other
 
 
 @dataclass(frozen=True)
 class Command:
     name: str
-    function: Callable[..., int]  # takes every argument by its name and returns the exit code
+    function: Function  # takes every argument by its name, and returns the exit code unless it is 0
     summary: str
     arguments: tuple[Item, ...]
     examples: tuple[str, ...]  # what may follow its name, at the end of its help
@@ -40,8 +41,8 @@ class Command:
 
 def command(
     summary: str, *arguments: Item, examples: Sequence[str]
-) -> Callable[[Callable[..., int]], Command]:
-    def declared(function: Callable[..., int]) -> Command:
+) -> Callable[[Function], Command]:
+    def declared(function: Function) -> Command:
         return Command(function.__name__, function, summary, arguments, tuple(examples))
 
     return declared
@@ -68,12 +69,14 @@ def option(
     to: str | None = None,
     choices: Sequence[str] | None = None,
     repeated: bool = False,
+    implied: object = None,
 ) -> Argument:
     """Return an option with a value; its help says a default that is a number.
 
     ``names`` also hold what the help calls the value, such as "-o --output FILE"; ``kind`` reads
     it, for the parameter ``to`` where that is not named as the option. The help lists ``choices``
-    in place of a name. What may be ``repeated`` is for a parameter that is a list.
+    in place of a name. What may be ``repeated`` is for a parameter that is a list. Without a value
+    the option means the ``implied`` one.
     """
     text = f"{text}; default: {default}" if isinstance(default, int) else text
     flags = tuple(word for word in names.split() if word.startswith("-"))
@@ -82,6 +85,8 @@ def option(
         settings["metavar"] = names.split()[-1]
     if repeated:
         settings |= {"action": "append", "default": []}
+    if implied is not None:
+        settings |= {"nargs": "?", "const": implied}
     return Argument(flags, settings)
 
 
@@ -103,7 +108,7 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def seconds(text: str) -> float:
+def period(text: str) -> float:
     try:
         number = float(text)
     except ValueError:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpsearch import files
 from hpsearch.commands.command import (
@@ -21,10 +20,6 @@ from hpsearch.commands.command import (
 )
 from hpsearch.errors import INTERRUPTED, UsageError
 from hpsearch.names import NAME_RULE, is_name, runs_option
-
-if TYPE_CHECKING:
-    from hpsearch.analysis.confirmation import Confirmation
-    from hpsearch.study.view import StudyView
 
 
 @command(
@@ -63,15 +58,23 @@ def confirm(
     submit: bool,
     as_json: bool,
 ) -> int:
+    from hpsearch.analysis import confirmation
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)
     deriving.say_what_goes_on(view)
     if view.study.spec.population is not None:
         from hpsearch.analysis.held_out import rematch  # it loads torch
 
-        _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
+        options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
+        listed = " and ".join(name for name, value in options.items() if value is not None)
+        if listed:
+            raise UsageError(
+                f"{view.name} breeds a population, whose weights are exported as they are, "
+                f"so nothing is trained; leave out {listed}"
+            )
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
         go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
@@ -83,14 +86,6 @@ def confirm(
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
 
         confirmed = compare_seeds(view, after, compared, games, best_response)
-    _conclude(view, runs, confirmed, as_json=as_json)
-    return 0
-
-
-def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_json: bool) -> None:
-    from hpsearch.analysis import confirmation
-    from hpsearch.terminal import Terminal
-
     advice = confirmation.advice_text(confirmed, runs_option(runs))
     confirmed = replace(confirmed, advice=advice)
     plain = confirmation.plain_confirmation(confirmed)
@@ -99,18 +94,7 @@ def _conclude(view: "StudyView", runs: Path, confirmed: "Confirmation", *, as_js
         print(json.dumps(plain, indent=1))
     else:
         confirmation.print_confirmation(Terminal(), confirmed)
-
-
-def _refuse_training(
-    view: "StudyView", *, seeds: int | None, best_response: int | None, submit: bool
-) -> None:
-    options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
-    listed = " and ".join(name for name, value in options.items() if value is not None)
-    if listed:
-        raise UsageError(
-            f"{view.name} breeds a population, whose weights are exported as they are, "
-            f"so nothing is trained; leave out {listed}"
-        )
+    return 0
 
 
 @command(
@@ -148,8 +132,7 @@ def replay(
 ) -> int:
     from hpsearch.analysis import replay as replaying
     from hpsearch.analysis.lineage import num_mixed, read_lineage
-    from hpsearch.cluster.pins import pin
-    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.cluster.study_dir import StudyDir, pin
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal

@@ -11,27 +11,10 @@ from hpsearch.commands.driving import failure_of
 from hpsearch.commands.foreground import drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
-from hpsearch.study.derived import (
-    BRED,
-    CONFIRM_SUFFIX,
-    CONFIRMATION,
-    MEMBERS,
-    REPLAY,
-    Numbers,
-    begun_derived,
-    configurations,
-    derived_name,
-    key,
-    num_seeds,
-    population_of,
-    with_more_seeds,
-    write_bred,
-    write_confirmation,
-    write_replay,
-)
+from hpsearch.study import derived
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
-from hpsearch.study.state import FAILED, FINISHED
+from hpsearch.study.state import FAILED, FINISHED, StudyState
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import Terminal, say
 
@@ -45,30 +28,27 @@ def trained(
     study: Study, runs: Path, command_to_go_on: str, *, submit: bool, as_json: bool
 ) -> StudyView | int:
     """Train what is not trained, here or by ``submit``; return the study then, or an exit code."""
-    folder = StudyDir((runs / study.spec.name).absolute())
-    before = open_view(study.spec.name, runs) if folder.spec.exists() else None
-    after: StudyView | None
-    if before is not None:
-        refuse_driven(before, runs)
-    if (
-        before is not None
-        and before.state.status == FINISHED
-        and before.state.num_asked >= study.spec.budget.trials
-        and not before.state.unfinished()
-    ):
-        after = before
-    elif not submit:
-        console = Terminal(stderr=as_json)
-        after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
-    elif leave_to_driver(study, runs):
-        print(f"when it has finished, compare with: {command_to_go_on}")
-        return 0
-    else:
-        after = open_view(study.spec.name, runs)
+    name = study.spec.name
+    after = open_view(name, runs) if StudyDir((runs / name).absolute()).spec.exists() else None
+    if after is not None:
+        refuse_driven(after, runs)
+    if after is None or not _is_over(after.state, study.spec.budget.trials):
+        if not submit:
+            console = Terminal(stderr=as_json)
+            after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
+        elif leave_to_driver(study, runs):
+            print(f"when it has finished, compare with: {command_to_go_on}")
+            return 0
+        else:
+            after = open_view(name, runs)
     if after is None:
         return INTERRUPTED
     _say_what_is_missing(after)
     return after
+
+
+def _is_over(state: StudyState, trials: int) -> bool:
+    return state.status == FINISHED and state.num_asked >= trials and not state.unfinished()
 
 
 def refuse_driven(view: StudyView, runs: Path) -> None:
@@ -82,13 +62,12 @@ def refuse_driven(view: StudyView, runs: Path) -> None:
 
 def _say_what_is_missing(view: StudyView) -> None:
     status, name = view.state.status, view.name
-    has_finished = bool(view.state.told(COMPLETE))
-    if status == FAILED and not has_finished:
-        raise failure_of(view)
-    if not has_finished:
-        raise HpsearchError(f"{name} is {status}, and none of its trials has finished to compare")
-    if status == FAILED:
-        say(f"{failure_of(view)}")
+    failure = failure_of(view) if status == FAILED else None
+    if not view.state.told(COMPLETE):
+        none = f"{name} is {status}, and none of its trials has finished to compare"
+        raise failure or HpsearchError(none)
+    if failure is not None:
+        say(f"{failure}")
     elif status != FINISHED:
         say(f"{name} is {status}; compared is what has finished")
 
@@ -104,19 +83,21 @@ def say_what_goes_on(view: StudyView) -> None:
 
 def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int | None) -> Study:
     """Return the study that trains the best again: the one begun, if it fits, or a new one."""
-    folder = StudyDir((runs / derived_name(view.name, CONFIRM_SUFFIX, "confirmed")).absolute())
-    begun = begun_derived(folder, CONFIRMATION)
+    name = derived.derived_name(view.name, derived.CONFIRM_SUFFIX, "confirmed")
+    folder = StudyDir((runs / name).absolute())
+    begun = derived.begun_derived(folder, derived.CONFIRMATION)
     chosen = all_candidates(view)[: top or TOP]
     if begun is None or not folder.spec.exists():  # it was written and never driven
         if len(chosen) < (top or TOP):
             say(f"{view.name} has only {len(chosen)} different configurations that have finished")
         values = [candidate.values for candidate in chosen]
-        return write_confirmation(view.study, values, seeds or SEEDS, folder)
+        return derived.write_confirmation(view.study, values, seeds or SEEDS, folder)
     _check_chosen(view, begun, chosen, top)
-    if seeds is not None and seeds < num_seeds(begun):
-        say(f"{begun.spec.name} goes on with the {num_seeds(begun)} seeds of each that were begun")
-    elif seeds is not None and seeds > num_seeds(begun):
-        return with_more_seeds(begun, seeds, folder, view.name)
+    number = derived.num_seeds(begun)
+    if seeds is not None and seeds < number:
+        say(f"{begun.spec.name} goes on with the {number} seeds of each that were begun")
+    elif seeds is not None and seeds > number:
+        return derived.with_more_seeds(begun, seeds, folder, view.name)
     return begun
 
 
@@ -124,7 +105,7 @@ def _check_chosen(
     view: StudyView, begun: Study, chosen: Sequence[Candidate], top: int | None
 ) -> None:
     """Refuse another set of configurations, where one was asked for; else say that it is older."""
-    listed = {key(values) for values in configurations(begun)}
+    listed = {derived.key(values) for values in derived.configurations(begun)}
     best = all_candidates(view)[: top or len(listed)]
     if listed == {candidate.key for candidate in best}:
         return
@@ -142,7 +123,7 @@ def _check_chosen(
 
 def compared(view: StudyView, study: Study) -> list[Candidate]:
     known = {candidate.key: candidate for candidate in all_candidates(view)}
-    keys = [key(values) for values in configurations(study)]
+    keys = [derived.key(values) for values in derived.configurations(study)]
     if not known.keys() >= set(keys):
         raise ConflictError(
             f"{study.path} lists configurations that no finished trial of {view.name} "
@@ -177,9 +158,9 @@ def replay_study(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
     schedule = schedule_of(view, ancestry, trial)
-    name = derived_name(view.name, f"-replay-{trial}", "replayed")
+    name = derived.derived_name(view.name, f"-replay-{trial}", "replayed")
     folder = StudyDir((runs / name).absolute())
-    begun = begun_derived(folder, REPLAY)
+    begun = derived.begun_derived(folder, derived.REPLAY)
     if begun is None:
         mixed = num_mixed(ancestry, trial)
         if mixed:
@@ -187,8 +168,8 @@ def replay_study(
                 f"in {mixed} of the {len(ancestry.line(trial))} intervals that led to trial "
                 f"{trial} an operator had changed its weights, which is no part of the schedule"
             )
-        return write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
-    options = population_of(begun)
+        return derived.write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
+    options = derived.population_of(begun)
     assert options is not None, "it is a replay"
     if seeds not in (None, options.members):
         raise ConflictError(
@@ -199,18 +180,19 @@ def replay_study(
     return begun
 
 
-def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> Study:
+def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Numbers) -> Study:
     from hpsearch.analysis.players import choose_founders  # it loads torch
 
-    begun = begun_derived(folder, BRED)
+    begun = derived.begun_derived(folder, derived.BRED)
     if begun is not None:
         _check_begun(begun, views, numbers)
         return begun
-    members = max(MEMBERS, len(views)) if numbers.members is None else numbers.members
-    if members < max(MIN_MEMBERS, len(views)):
+    members = max(derived.MEMBERS, len(views)) if numbers.members is None else numbers.members
+    least = max(MIN_MEMBERS, len(views))
+    if members < least:
         raise UsageError(
-            f"--members must be at least {max(MIN_MEMBERS, len(views))}, one for each study and "
-            f"two in all, but is {members}"
+            f"--members must be at least {least}, one for each study and two in all, "
+            f"but is {members}"
         )
     if numbers.trials is not None and numbers.trials < members:
         raise UsageError(
@@ -218,10 +200,10 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -
             f"{numbers.trials}"
         )
     founders = choose_founders(views, members)
-    return write_bred(folder, [view.study for view in views], founders, numbers)
+    return derived.write_bred(folder, [view.study for view in views], founders, numbers)
 
 
-def _check_begun(begun: Study, views: Sequence[StudyView], numbers: Numbers) -> None:
+def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.Numbers) -> None:
     options, name = begun.spec.population, begun.spec.name
     assert options is not None, "it has founders"
     folders = {view.folder.root for view in views}

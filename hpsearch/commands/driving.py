@@ -8,8 +8,7 @@ from pathlib import Path
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import DISK, StopFlag
-from hpsearch.cluster.pins import pin_founders
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, pin_founders
 from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
@@ -66,18 +65,18 @@ def find_study(
 def study_to_resume(view: StudyView) -> Study:
     """Return a study as its file is now; as it was started, if that searches something else."""
     was, path = view.study, view.study.path
-    goes_on = f"{was.spec.name} goes on as it was started"
     try:
         now = load_study(path, view.folder.root.parent)
     except ConfigError as error:
-        say(f"{error}; {goes_on}")
-        return was
-    identities = (was.spec.name, was.spec.storage), (now.spec.name, now.spec.storage)
-    if identities[0] != identities[1] or spec_hash(now) != spec_hash(was):
-        say(f"{path} searches something else by now, or keeps it elsewhere; {goes_on}")
-        return was
-    _say_total(now)
-    return now
+        fault = str(error)
+    else:
+        own, new = ((it.spec.name, it.spec.storage, spec_hash(it)) for it in (was, now))
+        if own == new:
+            _say_total(now)
+            return now
+        fault = f"{path} searches something else by now, or keeps it elsewhere"
+    say(f"{fault}; {was.spec.name} goes on as it was started")
+    return was
 
 
 def _say_total(study: Study) -> None:
@@ -100,17 +99,13 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         DriverLog(folder.log) as log,
         open_driver(study, runs, executor, on_event=log.write) as driver,
     ):
-        _keep_founders(study, folder)
+        population = study.spec.population
+        founders = () if population is None else population.founders
+        try:
+            pin_founders(folder, (study.path.parent / founder for founder in founders))
+        except DiskError as error:  # another user's study, which may be read all the same
+            say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
         yield driver
-
-
-def _keep_founders(study: Study, folder: StudyDir) -> None:
-    population = study.spec.population
-    founders = () if population is None else population.founders
-    try:
-        pin_founders(folder, (study.path.parent / founder for founder in founders))
-    except DiskError as error:  # another user's study, which may be read all the same
-        say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
 
 
 class Drive:
@@ -160,8 +155,7 @@ class Drive:
             forget_retry(self._folder)
             driver.start(resume=not self._is_detached)
             view = StudyView(self._study, self._folder, driver.state, is_driven=True)
-            changed = self._do_rounds(driver, executor, view)
-            if changed is not None:
+            if (changed := self._do_rounds(driver, executor, view)) is not None:
                 return changed
             if not self._flag.is_set:
                 forget_start(self._folder)
@@ -191,11 +185,9 @@ class Drive:
 
     def _rest(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while (
-            time.monotonic() < deadline
-            and not self._flag.is_set
-            and not requests.waiting(self._folder)
-        ):
+        while time.monotonic() < deadline and not self._flag.is_set:
+            if requests.waiting(self._folder):
+                return
             time.sleep(min(GLANCE_SECONDS, seconds))
 
     def _save_trials(self, driver: Driver) -> None:
@@ -234,13 +226,10 @@ def failure_of(view: StudyView) -> HpsearchError:
     spec, failed = view.study.spec, view.state.told(FAIL)
     if view.state.message:
         return StudyFailedError(f"the study {spec.name} stopped: {view.state.message}")
-    causes: dict[str, list[int]] = {}
+    causes: dict[str, list[str]] = {}
     for trial in failed:
-        causes.setdefault(f"{trial.failure}: {trial.message}", []).append(trial.number)
-    grouped = "".join(
-        f"\n  - {cause} (trials {', '.join(map(str, numbers))})"
-        for cause, numbers in causes.items()
-    )
+        causes.setdefault(f"{trial.failure}: {trial.message}", []).append(str(trial.number))
+    grouped = "".join(f"\n  - {it} (trials {', '.join(causes[it])})" for it in causes)
     stopped = (
         f"the study {spec.name} stopped: more than {spec.max_failures} trials failed:{grouped}\n"
         f"see the logs under {view.folder.jobs}"

@@ -42,11 +42,9 @@ def gpu_share(study: Study) -> GpuShare:
 def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> None:
     """Make sure, before anything is begun, that the jobs of a study would be taken.
 
-    A cluster's scheduler is asked; this machine must have the GPUs that a job wants, and if it has
-    fewer than all jobs together want, that is said. ``with_driver`` tells whether the driver is one
-    of the jobs. Limits on what may wait are left to the driver, which tries again.
-
-    Raises UsageError if they would never be taken, or the scheduler gives no answer.
+    A cluster's scheduler is asked, also for the driver's job if ``with_driver``; limits on what may
+    wait are left to the driver, which tries again. If this machine has fewer GPUs than all jobs
+    want, that is said. UsageError if they would never be taken, or there is no answer.
     """
     if isinstance(study.spec.executor, LocalOptions):
         gpus, num_jobs = gpu_share(study), study.spec.executor.jobs
@@ -61,11 +59,11 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     options = study.spec.executor
     profile = _profile(study, options)
     _check_paths(folder)
-    of_jobs = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
-        for job_options in of_jobs:
-            try_submission(calls, job_options)
+        try_submission(calls, trial_options(profile))
+        if with_driver:
+            try_submission(calls, driver_options(profile.driver))
     except SubmissionRefusedError as error:
         if not may_pass(error):
             raise UsageError(

@@ -65,7 +65,7 @@ def export(
     games: int,
     key: Path | None,
     as_json: bool,
-) -> int:
+) -> None:
     from hpsearch.study.view import open_view
     from hpsearch.terminal import say
 
@@ -85,14 +85,19 @@ def export(
     trials, remark = _trials(view, trial, top, confirm, pareto=pareto)
     default = view.folder.best if is_one else view.folder.front if pareto else view.folder.top
     if form is not None:
-        _export_config(view, trials[0], output, form)
+        from hpsearch.export.text import config_text
+
+        text = config_text(view.config(trials[0]), form)
+        if output is None:
+            print(text, end="")
+        else:
+            files.write_text(output.absolute(), text)
+            print(f"the configuration of trial {trials[0].number} is in {output.absolute()}")
     else:
-        folder = default if output is None else output.absolute()
-        how = conditions(games, key)
+        folder, how = output.absolute() if output else default, conditions(games, key)
         _export_bundles(view, trials, folder, how, is_one=is_one, as_json=as_json)
     if remark is not None:
         say(remark)
-    return 0
 
 
 def _trials(
@@ -116,17 +121,6 @@ def _trials(
     if len(trials) < top:
         say(f"{view.name} has only {len(trials)} to export")
     return trials, remark
-
-
-def _export_config(view: "StudyView", trial: "Trial", output: Path | None, form: "Format") -> None:
-    from hpsearch.export.text import config_text
-
-    text = config_text(view.config(trial), form)
-    if output is None:
-        print(text, end="")
-    else:
-        files.write_text(output.absolute(), text)
-        print(f"the configuration of trial {trial.number} is in {output.absolute()}")
 
 
 def _export_bundles(
@@ -199,7 +193,7 @@ def report(
     output: Path | None,
     games: int,
     best_response: int | None,
-) -> int:
+) -> None:
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.page.material import gather
     from hpsearch.report.page.page import page_text, plotly_js
@@ -207,15 +201,17 @@ def report(
     from hpsearch.study.view import open_view
     from hpsearch.terminal import say
 
-    _check_output(output)
-    program = plotly_js()
+    if output is not None and output.suffix not in (".html", ".htm"):
+        raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent} for the page; make it first")
+    program, elsewhere = plotly_js(), runs_option(runs)
     view = open_view(study, runs)
     beside = None if other is None else open_view(other, runs)
     if beside is not None:
         check_comparable(view, beside)
     path = view.folder.report if output is None else output
     _check_place(path)
-    elsewhere = runs_option(runs)
 
     def measure(view: "StudyView", trial: "Trial") -> "MeasuredPlayers | str":
         if games == 0:
@@ -230,14 +226,6 @@ def report(
     say("drawing the page")
     files.write_text(path, page_text(material, program))
     print(path)
-    return 0
-
-
-def _check_output(output: Path | None) -> None:
-    if output is not None and output.suffix not in (".html", ".htm"):
-        raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent} for the page; make it first")
 
 
 def _check_place(path: Path) -> None:
@@ -245,8 +233,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"the page is a file, but {path} is a folder; choose another name")
     try:
-        with TemporaryFile(dir=path.absolute().parent):
-            pass
+        TemporaryFile(dir=path.absolute().parent).close()
     except OSError as error:
         raise DiskError(
             f"the page cannot be written to {path.absolute().parent} ({error.strerror}); choose "

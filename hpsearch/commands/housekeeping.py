@@ -49,17 +49,13 @@ def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
 
 def findings_text(findings: Sequence["Finding"]) -> str:
     levels = [finding.level for finding in findings]
-    errors = _several(levels.count("error"), "error")
-    warnings = _several(levels.count("warning"), "warning")
-    if "error" in levels:
+    counts = {level: levels.count(level) for level in ("error", "warning")}
+    errors, warnings = (f"{n or 'no'} {it}{'s' if n > 1 else ''}" for it, n in counts.items())
+    if counts["error"]:
         return f"{errors} and {warnings}: put the errors right before a study is run"
-    if "warning" in levels:
+    if counts["warning"]:
         return f"no error and {warnings}: a study can run, read the warnings first"
     return f"no error and no warning in {len(findings)} checks: a study can run"
-
-
-def _several(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'s' if number > 1 else ''}"
 
 
 @command(
@@ -99,9 +95,9 @@ def audit(study: str, runs: Path, *, deep: bool, as_json: bool) -> int:
     flag("--traces", "remove TensorBoard's and the profiler's files too"),
     examples=["quickstart --dry-run"],
 )
-def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> int:
+def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> None:
     from hpsearch.cluster.garbage import KINDS, find_garbage, remove
-    from hpsearch.cluster.pins import pinned
+    from hpsearch.cluster.study_dir import pinned
     from hpsearch.study.view import open_view
 
     view = open_view(study, runs)
@@ -121,7 +117,6 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
         print(json.dumps(summary, indent=1))
     else:
         _print_freed(summary)
-    return 0
 
 
 def ended_trials(view: "StudyView") -> "EndedTrials":
@@ -168,9 +163,7 @@ def _print_freed(summary: dict[str, Any]) -> None:
 
 
 def size_text(num_bytes: int) -> str:
-    size, unit = float(num_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    size, units = float(num_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

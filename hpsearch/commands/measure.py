@@ -2,9 +2,9 @@
 
 import json
 from argparse import BooleanOptionalAction
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hpsearch import files
 from hpsearch.commands.command import (
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
-    from hpsearch.analysis.examination import ExaminationPlan, ExaminedPlayer
-    from hpsearch.analysis.standings import Standings
+    from hpsearch.analysis.examination import ExaminedPlayer
     from hpsearch.export.reading import Bundle
 
 
 NUM_GAMES = 4000
 MATCH_MOVES = 10_000
-TREE_START = "E6"
 MOST_LINES: Final = 100  # of what differs
 
 
@@ -82,9 +80,12 @@ def evaluate(
     tree_start: str | None,
     signers: Path | None,
     as_json: bool,
-) -> int:
-    from hpsearch.analysis.examination import ExaminationPlan
+) -> None:
+    from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
+    from hpsearch.analysis.evaluation_text import plain_report, print_report
+    from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
     from hpsearch.export.reading import bundles_in
+    from hpsearch.terminal import Terminal
 
     if bundles := bundles_in(player):
         choices = (match_steps, games, best_response, tree, tree_start)
@@ -94,29 +95,61 @@ def evaluate(
                 "else; name the folder of its trial instead, such as runs/STUDY/trials/0, or leave "
                 "out every option but --json and --signers"
             )
-        return _evaluate_bundles(bundles, signers, as_json=as_json)
+        _evaluate_bundles(bundles, signers, as_json=as_json)
+        return
     if signers is not None:
         raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
+    check_output(tree, "a tree", (".txt",))
+    examined = find_player(player, CPU)
+    if best_response is not None and examined.checkpoint is None:
+        raise UsageError(
+            f"{examined.name} is scripted, and a best response learns by the configuration of "
+            "the player that it learns against; name a checkpoint, or leave out --best-response"
+        )
+    tree_start = tree_start or "E6"
+    drawn = None if tree is None else host_tree(examined, tree_start)
     moves = MATCH_MOVES if match_steps is None else match_steps
-    num_games, tree_start = games or NUM_GAMES, tree_start or TREE_START
-    plan = ExaminationPlan(num_games, match_moves=moves or None, response_steps=best_response)
-    return _examine_player(player, plan, show_games, tree, tree_start, as_json=as_json)
+    plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
+    report, samples = examine(examined, plan), _sample_games(examined, show_games)
+    if as_json:
+        print(json.dumps({**plain_report(report), "sample_games": samples}, indent=1))
+    else:
+        print_report(Terminal(), report)
+        for game in samples:
+            print(f"\n{game}")
+    title = f"{tree_start}, {examined.name}"
+    if tree is not None and drawn is not None and tree.suffix == ".txt":
+        files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
+    elif tree is not None and drawn is not None:
+        write_picture(drawn, title, tree)
 
 
-def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> int:
+def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> None:
     from hpsearch.export.folder import shown
+    from hpsearch.export.programs import uncompared
     from hpsearch.export.reading import read_bundle, reproduce
     from hpsearch.terminal import Terminal
 
     bundles = {folder: read_bundle(folder, signers) for folder in folders}
     differences = {folder: reproduce(bundle) for folder, bundle in bundles.items()}
+    plain = [
+        {
+            "folder": str(folder),
+            "study": bundle.certificate.study,
+            "trial": bundle.certificate.trial,
+            "signer": bundle.signer,
+            "reproduced": not differences[folder],
+            "differences": differences[folder],
+            "uncompared": uncompared(bundle.contents),
+            "rows": bundle.rows,
+        }
+        for folder, bundle in bundles.items()
+    ]
     if as_json:
-        plain = [_plain(folder, bundle, differences[folder]) for folder, bundle in bundles.items()]
         print(json.dumps(plain, indent=1))
-    else:
-        for folder, bundle in bundles.items():
-            if not differences[folder]:
-                _print_bundle(Terminal(), folder, bundle)
+    for folder, bundle in bundles.items():
+        if not as_json and not differences[folder]:
+            _print_bundle(Terminal(), folder, bundle)
     reasons = ["not everything is as certified; export again to certify it:"]
     for folder, lines in differences.items():
         if lines:
@@ -125,22 +158,6 @@ def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json:
             reasons.append(f"  - and {len(lines) - MOST_LINES} more")
     if any(differences.values()):
         raise HpsearchError("\n".join(reasons))
-    return 0
-
-
-def _plain(folder: Path, bundle: "Bundle", differences: Sequence[str]) -> dict[str, object]:
-    from hpsearch.export.programs import uncompared
-
-    return {
-        "folder": str(folder),
-        "study": bundle.certificate.study,
-        "trial": bundle.certificate.trial,
-        "signer": bundle.signer,
-        "reproduced": not differences,
-        "differences": differences,
-        "uncompared": uncompared(bundle.contents),
-        "rows": bundle.rows,
-    }
 
 
 def _print_bundle(console: "Console", folder: Path, bundle: "Bundle") -> None:
@@ -165,45 +182,6 @@ def _print_bundle(console: "Console", folder: Path, bundle: "Bundle") -> None:
             f"{folder / name} was not compared with the weights: the packages that write it are "
             "not installed; add them with pip install 'hpsearch[onnx]'"
         )
-
-
-def _examine_player(
-    name_or_path: Path,
-    plan: "ExaminationPlan",
-    num_shown: int,
-    tree: Path | None,
-    tree_start: str,
-    *,
-    as_json: bool,
-) -> int:
-    from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
-    from hpsearch.analysis.evaluation_text import plain_report, print_report
-    from hpsearch.analysis.examination import CPU, examine, find_player
-    from hpsearch.terminal import Terminal
-
-    check_output(tree, "a tree", (".txt",))
-    player = find_player(name_or_path, CPU)
-    if plan.response_steps is not None and player.checkpoint is None:
-        raise UsageError(
-            f"{player.name} is scripted, and a best response learns by the configuration of "
-            "the player that it learns against; name a checkpoint, or leave out --best-response"
-        )
-    drawn = None if tree is None else host_tree(player, tree_start)
-    report = examine(player, plan)
-    games = _sample_games(player, num_shown)
-    if as_json:
-        print(json.dumps({**plain_report(report), "sample_games": games}, indent=1))
-    else:
-        print_report(Terminal(), report)
-        for game in games:
-            print(f"\n{game}")
-    if tree is not None and drawn is not None:
-        title = f"{tree_start}, {player.name}"
-        if tree.suffix == ".txt":
-            files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
-        else:
-            write_picture(drawn, title, tree)
-    return 0
 
 
 def _sample_games(player: "ExaminedPlayer", number: int) -> list[str]:
@@ -287,9 +265,9 @@ def crossplay(
     intervals: bool,
     output: Path | None,
     as_json: bool,
-) -> int:
+) -> None:
+    from hpsearch.analysis import standings
     from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
-    from hpsearch.analysis.standings import plain_standings, print_standings, standings
     from hpsearch.terminal import Terminal
 
     if games < MIN_GAMES:
@@ -297,36 +275,27 @@ def crossplay(
     check_output(output, "the matrix", (".csv", ".json"))
     how = HowToPlay(games, seed, sampled, _device(device))
     entrants = find_players(players, runs, top=top, panel=panel, device=how.device)
-    measured = standings(play_round_robin(entrants, how), seed)
-    plain = plain_standings(measured, entrants, how)
+    measured = standings.standings(play_round_robin(entrants, how), seed)
+    plain = standings.plain_standings(measured, entrants, how)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
         width = Terminal().width if Terminal().is_terminal else None
-        print_standings(Terminal(), measured, intervals=intervals, width=width)
-    if output is not None:
-        _write_output(output, measured, plain)
-    return 0
-
-
-def _write_output(output: Path, measured: "Standings", plain: Mapping[str, Any]) -> None:
-    from hpsearch.analysis.standings import csv_text, write_matrix
-
-    if output.suffix == ".json":
+        standings.print_standings(Terminal(), measured, intervals=intervals, width=width)
+    if output is not None and output.suffix == ".json":
         files.write_json(output, plain)
-    elif output.suffix == ".csv":
-        files.write_text(output, csv_text(measured))
-    else:
-        write_matrix(measured, output)
+    elif output is not None and output.suffix == ".csv":
+        files.write_text(output, standings.csv_text(measured))
+    elif output is not None:
+        standings.write_matrix(measured, output)
 
 
 def _device(name: str) -> "torch.device":
     import torch
 
-    if name == "cuda" and not torch.cuda.is_available():
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
         raise UsageError(
             "--device is cuda, but torch finds no CUDA device on this machine; leave it out"
         )
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    return torch.device(name if name != "auto" else "cuda" if has_gpu else "cpu")

@@ -13,12 +13,11 @@ from hpsearch.commands.command import (
     JSON,
     RUNS,
     STUDY,
-    Argument,
     check_output,
     command,
     flag,
     option,
-    seconds,
+    period,
 )
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.names import runs_option
@@ -32,20 +31,16 @@ if TYPE_CHECKING:
     "how far a study is, and what it has cost",
     *STUDY,
     JSON,
-    Argument(
-        ("--watch",),
-        {
-            "dest": "every",
-            "nargs": "?",
-            "const": 2.0,
-            "type": seconds,
-            "metavar": "SECONDS",
-            "help": "again and again, until the study ends or Ctrl-C; default: every 2",
-        },
+    option(
+        "--watch SECONDS",
+        "again and again, until the study ends or Ctrl-C; default: every 2",
+        period,
+        to="every",
+        implied=2.0,
     ),
     examples=["quickstart --watch", "quickstart --json"],
 )
-def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
+def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> None:
     from hpsearch.report.progress import Watcher
     from hpsearch.report.text import print_status, status_summary
     from hpsearch.study.state import BUSY, PAUSED
@@ -58,7 +53,7 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
             print(json.dumps(summary), flush=True)
         else:
             print_status(Terminal(), view, summary)
-        return 0
+        return
     watcher = Watcher(Terminal(), as_json=as_json)
     with stop_flag((signal.SIGINT,)) as flag:
         while not flag.is_set:
@@ -66,7 +61,7 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
             is_over = view.state.status not in (*BUSY, PAUSED)
             watcher.show(view, is_over=is_over)
             if is_over:
-                return 0
+                return
             flag.rest(every)
     raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back
 
@@ -102,7 +97,7 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
     ),
     examples=["quickstart", "quickstart --csv > trials.csv"],
 )
-def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
+def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
     from hpsearch.report.listing import write_csv
     from hpsearch.report.text import trial_summary
     from hpsearch.study.view import list_lines, open_view
@@ -113,19 +108,17 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
         # Its lines end in CRLF, of which a printable stream drops the CR; its cells are printable.
         out = sys.stdout
         write_csv(view, out.stream if isinstance(out, PrintableStream) else out)
-        return 0
-    if as_json:
+    elif as_json:
         listed = view.state.trials.values()
         print(json.dumps([trial_summary(view, trial) for trial in listed], indent=1))
-        return 0
-    header, *lines = list_lines(view)
-    Terminal().print(header, style="bold", highlight=False, soft_wrap=True)
-    print("\n".join(lines))  # which rich would take a minute for, were they very many
-    return 0
+    else:
+        header, *lines = list_lines(view)
+        Terminal().print(header, style="bold", highlight=False, soft_wrap=True)
+        print("\n".join(lines))  # which rich would take a minute for, were they very many
 
 
 @command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])
-def best(study: str, runs: Path, *, as_json: bool) -> int:
+def best(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.text import print_best, trial_summary
     from hpsearch.study.view import best_trial, open_view
@@ -141,7 +134,6 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
         for sentence in standing_verdict(view, trial) or unknown:
             print_line(Terminal(), sentence)
         print_best(Terminal(), view, trial)
-    return 0
 
 
 @command(
@@ -150,7 +142,7 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     JSON,
     examples=["", "--runs /scratch/me/runs --json"],
 )
-def ls(runs: Path, *, as_json: bool) -> int:
+def ls(runs: Path, *, as_json: bool) -> None:
     from hpsearch.report.listing import list_studies, study_table
     from hpsearch.terminal import Terminal, print_whole
 
@@ -162,7 +154,6 @@ def ls(runs: Path, *, as_json: bool) -> int:
     else:
         start = f"hpsearch run STUDY.yaml{runs_option(runs)}"
         print(f"no study was started below {runs}; start one with: {start}")
-    return 0
 
 
 @command(
@@ -176,7 +167,7 @@ def ls(runs: Path, *, as_json: bool) -> int:
 )
 def lineage(
     study: str, runs: Path, *, trial: int | None, show_all: bool, output: Path | None, as_json: bool
-) -> int:
+) -> None:
     from hpsearch.analysis.lineage import plain_lineage, print_lineage, read_lineage, write_lineage
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal, say
@@ -199,4 +190,3 @@ def lineage(
         else:
             write_lineage(ancestry, output)
         say(f"the descent is in {output}")
-    return 0

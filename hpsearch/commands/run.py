@@ -6,18 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpsearch import errors
 from hpsearch.cluster.failures import KINDS, stop_flag
 from hpsearch.commands.command import STUDY, Command, command, flag, option, positive
-from hpsearch.errors import (
-    INTERRUPTED,
-    ConflictError,
-    DiskError,
-    HpsearchError,
-    StorageError,
-    StudyFailedError,
-    UsageError,
-    unknown_name,
-)
 from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
@@ -44,7 +35,7 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     loaded, _ = find_study(study, runs, trials=trials)
     command_to_go_on = f"hpsearch run {loaded.path}{runs_option(runs)}"
     view = drive_here(loaded, runs, Terminal(), command_to_go_on=command_to_go_on)
-    return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
+    return errors.INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
 @command(
@@ -66,28 +57,28 @@ def drive(study: str, runs: Path) -> int:
             outage = open_outage(folder, flag, waits_at_start=True)
             loaded, _ = outage.run(lambda: find_study(study, runs))
             view = drive_patiently(loaded, runs, flag)
-        except (*AWAY, ConflictError):
+        except (*AWAY, errors.ConflictError):
             if flag.is_set:
-                return INTERRUPTED
+                return errors.INTERRUPTED
             raise
         if flag.is_set:
-            return INTERRUPTED
+            return errors.INTERRUPTED
     if view.state.status == FAILED:
         # A failed study ends with this exit code even if a full disk was the cause: with that of
         # DiskError, the supervisor would start the driver again.
         say(f"{failure_of(view)}")
-        return StudyFailedError.exit_code
+        return errors.StudyFailedError.exit_code
     try:
         return say_the_end(view, export_best=True)
-    except (DiskError, StorageError, StudyFailedError):
+    except (errors.DiskError, errors.StorageError, errors.StudyFailedError):
         raise
-    except HpsearchError as error:  # such as that no trial has finished: to start again is no help
+    except errors.HpsearchError as error:  # such as no finished trial: to start again is no help
         say(f"{error}")
         return 0
 
 
 @command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
-def tick(study: str, runs: Path) -> int:
+def tick(study: str, runs: Path) -> None:
     from hpsearch.commands.driving import failure_of, find_study, opened_driver
     from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
@@ -102,7 +93,6 @@ def tick(study: str, runs: Path) -> int:
     if view.state.status == FAILED:
         raise failure_of(view)
     print(f"{loaded.spec.name}: {view.state.status}, {standing_text(view.state)}")
-    return 0
 
 
 @command(
@@ -110,17 +100,16 @@ def tick(study: str, runs: Path) -> int:
     *STUDY,
     examples=["studies/quickstart.yaml"],
 )
-def submit(study: str, runs: Path) -> int:
+def submit(study: str, runs: Path) -> None:
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.driving import find_study
 
     loaded, _ = find_study(study, runs)
     if not leave_to_driver(loaded, runs):
         print(f"{loaded.spec.name}: nothing is left to do")
-    return 0
 
 
-def request(verb: "Verb", study: str, runs: Path) -> int:
+def request(verb: "Verb", study: str, runs: Path) -> None:
     from hpsearch.commands.background import ask, refuse_what_changes_nothing
     from hpsearch.commands.driving import study_to_resume
     from hpsearch.study.requests import Request
@@ -130,7 +119,6 @@ def request(verb: "Verb", study: str, runs: Path) -> int:
     loaded = study_to_resume(view) if verb == "resume" else view.study
     refuse_what_changes_nothing(view, loaded, verb)
     ask(view, loaded, runs, Request(verb))
-    return 0
 
 
 _VERBS: "dict[Verb, str]" = {
@@ -152,23 +140,23 @@ pause, resume, stop, cancel = (
     option("--trial N", "may be repeated", int, to="numbers", repeated=True),
     examples=["quickstart --kind oom_host --kind nan"],
 )
-def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> int:
+def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> None:
     from hpsearch.commands.background import ask
     from hpsearch.study.requests import Request
     from hpsearch.study.view import open_view
 
     for kind in kinds:
         if kind not in KINDS:
-            raise UsageError(unknown_name("kind of failure", kind, KINDS))
+            raise errors.UsageError(errors.unknown_name("kind of failure", kind, KINDS))
     view = open_view(study, runs)
     if view.study.spec.population is not None:
-        raise UsageError(
+        raise errors.UsageError(
             f"{study} is a population, in which selection decides what comes after a failure, so "
             f"nothing is left to try again; look at it with: hpsearch status {study}"
         )
     for number in numbers:
         if number not in view.state.trials:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
             )
     chosen = tuple(
@@ -178,7 +166,7 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
     )
     may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
     if not chosen and not may_have_failed:
-        raise UsageError(
+        raise errors.UsageError(
             f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
         )
     who = "its driver takes them up" if view.is_driven else "a driver is started for them"
@@ -188,4 +176,3 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
     print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
     kinds = () if numbers else tuple(kinds or KINDS)
     ask(view, view.study, runs, Request("retry", chosen, kinds))
-    return 0

@@ -44,7 +44,7 @@ def _port(port: int) -> Argument:
     flag("--write", "let notes be written; nothing else is ever changed", to="writes"),
     examples=["quickstart", "quickstart --port 0 --write"],
 )
-def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> int:
+def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> None:
     if find_spec("optuna_dashboard") is None:
         raise UsageError(
             "the dashboard needs Optuna's: pip install 'hpsearch[dashboard]', or pip install "
@@ -59,7 +59,6 @@ def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> 
         stop_flag((signal.SIGINT, signal.SIGTERM)) as stop,
     ):
         _serve_dashboard(source, server, stop, host, writes=writes)
-    return 0
 
 
 def _serve_dashboard(
@@ -134,15 +133,16 @@ def _add(
         "status": view.status,
         "folder": str(view.folder.root),
         "study file": str(view.study.path.absolute()),
+        **texts,
+        **{name: str(number) for name, number in view.state.counts().items()},
     }
-    numbers = {name: str(number) for name, number in view.state.counts().items()}
     drawn = figures.figure_attrs(view, known_until(view), importances)
     conclusions.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
     conclusions.importances = figures.drawn_importances(view, importances)
     storage.add(
         "\n\n".join(texts.values()),
         system_attrs=drawn | files.offer(study_files(view)),
-        user_attrs=about | texts | numbers,
+        user_attrs=about,
         of_trials={number: files.offer(paths) for number, paths in trial_files(view).items()},
     )
 
@@ -155,7 +155,7 @@ def _add(
     option("-o --output DIR", "write what it reads there, serve nothing", Path),
     examples=["quickstart", "quickstart -o board/"],
 )
-def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> int:
+def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> None:
     from hpsearch.dashboard.server import bind
     from hpsearch.monitor.tensorboard import check_tensorboard
     from hpsearch.report.tensorboard import Board, application
@@ -166,7 +166,7 @@ def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | 
         if output is not None:
             number = Board(output).write(followed.view)
             print(f"{number} trials written; look at them with: tensorboard --logdir {output}")
-            return 0
+            return
         server, folder = bind(host, port), followed.view.folder.tensorboard
         board = Board(folder)
 
@@ -179,7 +179,6 @@ def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | 
             with _guarded(server, application(folder), host, f"TensorBoard on {folder}", "/"):
                 for _ in _refreshed(refresh, stop):
                     pass
-    return 0
 
 
 @contextmanager
@@ -194,11 +193,10 @@ def _guarded(
     names = Names(host, server.server_name)
     with serving(server, Guard(application, token=token, cookie=f"hpsearch-{port}", names=names)):
         name = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
-        is_local = server.server_name in LOOPBACK
         at = socket.gethostname() if server.server_name in EVERY_ADDRESS else name
         print(f"{what}, until Ctrl-C:")
         print(f"  http://{at}:{port}{page}?token={token}", flush=True)
-        if is_local:
+        if server.server_name in LOOPBACK:
             print("from another machine, first run there, then open the same address there:")
             machine = f"{getpass.getuser()}@{socket.gethostname()}"
             print(f"  ssh -L {port}:{name}:{port} {machine}", flush=True)

@@ -1,7 +1,6 @@
 """hpsearch train: one trainer without a study. hpsearch checkpoint: a checkpoint now."""
 
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +19,8 @@ from hpsearch.errors import (
 from hpsearch.names import NAME_RULE, check_places, is_name
 
 if TYPE_CHECKING:
-    from hpsearch.cluster.records import AttemptResult, Heartbeat
+    from hpsearch.cluster.records import Heartbeat
     from hpsearch.cluster.study_dir import TrialDir
-    from hpsearch.trainers.config import TrainerConfig
 
 
 @command(
@@ -51,18 +49,30 @@ def train(
     resume: str | None,
     threads: int | None,
 ) -> int:
+    import numba
+    import torch
+
+    from hpsearch import yaml_file
+    from hpsearch.cluster.machine import num_cores
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
-    from hpsearch.terminal import Terminal
+    from hpsearch.schema import to_plain
+    from hpsearch.terminal import Terminal, say
+    from hpsearch.trainers.config import read_config
 
     check_places(config, runs)
     resumes = [] if resume is None else [f"checkpoint.resume={resume}"]
-    trained = _configuration(config, [*overrides, *resumes])
+    plain = to_plain(yaml_file.load(config))  # copied: what the file says by an alias is one object
+    for override in (*overrides, *resumes):
+        _override(plain, override)
+    trained = read_config(plain, source=str(config))
     name = config.stem if name is None else name
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    _use_threads(threads)
+    number = threads or num_cores()
+    torch.set_num_threads(number)
+    numba.set_num_threads(min(number, numba.get_num_threads()))
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
@@ -71,41 +81,22 @@ def train(
     ):
         result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show)
     if result.status == "interrupted":
-        begins_anew = trained.checkpoint.resume == "never"
-        print(
-            f"hpsearch: interrupted at step {result.step} of {trained.steps} and saved; the same "
-            f"command goes on{' with --resume auto' if begins_anew else ''}",
-            file=sys.stderr,
+        how = " with --resume auto" if trained.checkpoint.resume == "never" else ""
+        say(
+            f"interrupted at step {result.step} of {trained.steps} and saved; the same command "
+            f"goes on{how}"
         )
         return INTERRUPTED
-    _check_finished(result, folder)
-    console.print(metrics_table(result.metrics))
-    print(f"checkpoints and curves are in {folder}")
-    return 0
-
-
-def _check_finished(result: "AttemptResult", folder: Path) -> None:
-    from hpsearch.cluster.study_dir import TrialDir
-
     if result.kind == DISK:
         raise DiskError(
             f"training stopped ({result.message}); free some space, then run the same command again"
         )
     if result.status != "finished":
-        fault = TrialDir(folder).fault
-        where = f"; {fault} tells it in full" if result.kind == CODE else ""
+        where = f"; {member.trial.fault} tells it in full" if result.kind == CODE else ""
         raise TrainingFailedError(f"training failed ({result.kind}): {result.message}{where}")
-
-
-def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
-    from hpsearch import yaml_file
-    from hpsearch.schema import to_plain
-    from hpsearch.trainers.config import read_config
-
-    plain = to_plain(yaml_file.load(path))  # copied: what the file says by an alias is one object
-    for override in overrides:
-        _override(plain, override)
-    return read_config(plain, source=str(path))
+    console.print(metrics_table(result.metrics))
+    print(f"checkpoints and curves are in {folder}")
+    return 0
 
 
 def _override(plain: Any, override: str) -> None:
@@ -129,22 +120,12 @@ def _override(plain: Any, override: str) -> None:
         raise UsageError(f"the value of {path}: {error}") from error
 
 
-def _use_threads(number: int | None) -> None:
-    import numba
-    import torch
-
-    from hpsearch.cluster.machine import num_cores
-
-    torch.set_num_threads(number or num_cores())
-    numba.set_num_threads(min(number or num_cores(), numba.get_num_threads()))
-
-
 @command(
     "ask a training process for a checkpoint now",
     argument("folder", "FOLDER", "RUNS/NAME, or RUNS/STUDY/trials/NUMBER", Path),
     examples=["runs/ppo_20x3"],
 )
-def checkpoint(folder: Path) -> int:
+def checkpoint(folder: Path) -> None:
     from hpsearch.cluster.heartbeats import LONGEST_SECONDS
     from hpsearch.cluster.study_dir import TrialDir
 
@@ -163,7 +144,6 @@ def checkpoint(folder: Path) -> int:
         )
     trial.request_save()
     print(f"asked for a checkpoint below {trial.checkpoints}; the job that trains there writes it")
-    return 0
 
 
 def _last_heartbeat(trial: "TrialDir", attempt: int) -> "Heartbeat | None":

@@ -21,16 +21,11 @@ from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switching_off
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
-from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
-from hpsearch.monitor.watchdog import Activity, OnHang, Watchdog
+from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, OnHang, StepProfiler, Watchdog
 
 
 class JobMonitor:
-    """Observes the population of one job; no failure of an observer stops the training.
-
-    Attributes:
-        sections: what the training loop names its sections by.
-    """
+    """Observes the population of one job; no failure of an observer stops the training."""
 
     def __init__(
         self,
@@ -40,47 +35,38 @@ class JobMonitor:
         device: torch.device,
         on_hang: OnHang,
     ) -> None:
-        """Switch on what ``config`` names, for members in the order of the population.
-
-        ``on_hang`` is called once, from another thread; it should say so and end the process.
-        """
+        """Switch on what ``config`` names; ``on_hang``, of another thread, must end the process."""
         self._config = config
         self._members = list(members)
-        self._activity = Activity()
-        self._named: NamedSections | None = None
-        if config.timings or config.profiler is not None or config.hang_timeout is not None:
-            self._named = NamedSections(device, self._activity, timed=config.timings)
-        self.sections: Sections = self._named or NO_SECTIONS
+        self._named = NamedSections(device, timed=config.timings)
+        is_told = config.timings or config.profiler is not None or config.hang_timeout is not None
+        self.sections = self._named if is_told else NO_SECTIONS  # for the training loop
         self._sinks = Sinks(sink_makers(config, job))
         self._resources: Resources | None = None
         if config.resources:
             with switching_off("the use of resources"):
                 self._resources = Resources(device)
         self._profiler: StepProfiler | None = None
-        if config.profiler is not None and self._named is not None:
+        if config.profiler is not None:
             self._profiler = StepProfiler(config.profiler, job.traces, self._named, device)
         self._watchdog: Watchdog | None = None
         if config.hang_timeout is not None:
-            self._watchdog = Watchdog(self._activity, config.hang_timeout, on_hang)
+            self._watchdog = Watchdog(self._named, config.hang_timeout, on_hang)
         self._last_time: tuple[float, int] | None = None
         self._step = members[0].step if members else 0
 
     def beat(self) -> None:
         """Give a sign of progress; every section and every call below gives one too."""
-        self._activity.beat()
+        self._named.beat()
 
     def steps_until_due(self, step: int) -> int:
-        """Return after how many steps, at least 1, `after_steps` must be called.
-
-        What happens at certain steps goes by ``step``, the job's.
-        """
+        """Return after how many steps, at least 1, `after_steps` must be called."""
         due = self._config.interval - step % self._config.interval
         traced = None if self._profiler is None else self._profiler.steps_until_due(step)
         return due if traced is None else min(due, traced)
 
     def before_steps(self, step: int) -> None:
-        """Prepare for the steps after ``step``, the job's."""
-        self._activity.beat()
+        self._named.beat()
         self._step = step
         if self._last_time is None:
             self._last_time = time.perf_counter(), step
@@ -99,7 +85,7 @@ class JobMonitor:
         name, each (P,): ``host/loss``, ``host/lr`` and so on, without what is not known yet; a NaN
         is a member's fault. ``layers`` are asked for only while layer statistics are on.
         """
-        self._activity.beat()
+        self._named.beat()
         self._step = step
         self._profile(lambda profiler: profiler.after_steps(step))
         is_observed = bool(self._sinks) or self._config.max_loss is not None
@@ -107,11 +93,13 @@ class JobMonitor:
             return {}
         snapshot = self._snapshot(step, steps, scalars(), layers)
         self._sinks.write(snapshot)
-        self._activity.beat()
-        return self._diverged(snapshot)
+        self._named.beat()
+        if (max_loss := self._config.max_loss) is None:
+            return {}
+        found = (divergence(member.scalars, max_loss) for member in snapshot.members)
+        return {index: sentence for index, sentence in enumerate(found) if sentence}
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
-        """Observe these members from now on."""
         self._members = list(members)
 
     def close(self) -> None:
@@ -141,8 +129,7 @@ class JobMonitor:
             )
             for place, own, row in zip(self._members, steps, rows, strict=True)
         )
-        timings = {} if self._named is None else self._named.read()
-        return MonitorSnapshot(time.time(), members, timings, self._job_values(step))
+        return MonitorSnapshot(time.time(), members, self._named.read(), self._job_values(step))
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
@@ -152,53 +139,37 @@ class JobMonitor:
             values["steps_per_second"] = (step - before) / (now - then)
         self._last_time = now, step
         if self._resources is not None:
-            with switching_off("the use of resources", self._drop_resources):
-                values |= self._resources.read()
+            with switching_off("the use of resources"):
+                return values | self._resources.read()
+            self._resources = None
         return values
-
-    def _drop_resources(self) -> None:
-        self._resources = None
-
-    def _diverged(self, snapshot: MonitorSnapshot) -> dict[int, str]:
-        max_loss, diverged = self._config.max_loss, {}
-        if max_loss is not None:
-            for index, member in enumerate(snapshot.members):
-                if sentence := divergence(member.scalars, max_loss):
-                    diverged[index] = sentence
-        return diverged
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
         if self._profiler is not None:
-            with switching_off("the profiler", self._drop_profiler):
+            with switching_off("the profiler"):
                 call(self._profiler)
-
-    def _drop_profiler(self) -> None:
-        self._profiler = None
+                return
+            self._profiler = None
 
 
 def _transfer(
     scalars: Mapping[str, Tensor], layers: LayerTensors | None
 ) -> tuple[list[str], list[str], list[list[float]]]:
-    """Return the names of scalars and layer statistics, and a row of values for each member.
-
-    Nothing else here waits for the device.
-    """
+    """Return the names of scalars and layer statistics, and a row of values for each member."""
     layer_names: list[str] = []
-    tables: list[Tensor] = []
+    tables = []
     if scalars:
         tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
     if layers is not None:
         layer_names, statistics = layer_statistics(layers)
         tables += [statistics] if layer_names else []
+    # Nothing else here waits for the device.
     rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
     return list(scalars), layer_names, rows
 
 
 def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
-    """Return a sentence if a loss of one member is above ``max_loss`` or no number, else None.
-
-    Losses are the scalars named ``loss`` or ``<role>/loss``.
-    """
+    """Return a sentence if a ``loss`` or ``<role>/loss`` is above ``max_loss`` or no number."""
     for name, value in scalars.items():
         if name.rpartition("/")[2] == "loss" and not value <= max_loss:  # true for NaN too
             return (

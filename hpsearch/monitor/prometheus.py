@@ -27,25 +27,21 @@ LabelValues = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Metric:
-    """One number, once for every combination of its labels."""
-
     name: str
     kind: Literal["gauge", "counter"]  # a counter only rises, and its name ends in _total
     text: str  # what it is
     labels: tuple[str, ...]  # their names
-    values: Mapping[LabelValues, float] = field(default_factory=dict)
+    values: Mapping[LabelValues, float] = field(default_factory=dict)  # by those of the labels
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often something took how long, once for every combination of its labels."""
-
     name: str
     text: str  # what it is
     labels: tuple[str, ...]  # their names
     bounds: tuple[float, ...]
     """upper ends of the buckets, ascending; what lies above them all has another bucket"""
-    observed: Mapping[LabelValues, Sequence[float]] = field(default_factory=dict)
+    observed: Mapping[LabelValues, Sequence[float]] = field(default_factory=dict)  # seconds
 
 
 Metrics = Sequence[Metric | Histogram]
@@ -67,7 +63,6 @@ class MetricsSnapshot:
         self._families = [_family(metric) for metric in metrics]
 
     def collect(self) -> Iterable[Any]:
-        """Return what is shown, to the registry."""
         return self._families
 
 
@@ -77,10 +72,7 @@ class Endpoint:
     def __init__(
         self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
     ) -> None:
-        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used.
-
-        A request must show the ``token``, if any, as ``Authorization: Bearer TOKEN``.
-        """
+        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used."""
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
         start: Callable[..., tuple[Any, threading.Thread]] = start_http_server
@@ -121,20 +113,15 @@ def _family(metric: Metric | Histogram) -> Any:
     if isinstance(metric, Histogram):
         histogram = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
         for labels, seconds in metric.observed.items():
-            histogram.add_metric(labels, _buckets(metric.bounds, seconds), sum(seconds))
+            ascending = sorted(seconds)
+            buckets = [(f"{it:g}", float(bisect_right(ascending, it))) for it in metric.bounds]
+            histogram.add_metric(labels, [*buckets, ("+Inf", float(len(seconds)))], sum(seconds))
         return histogram
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = make(metric.name, metric.text, labels=metric.labels)
     for labels, value in metric.values.items():
         family.add_metric(labels, value)
     return family
-
-
-def _buckets(bounds: Sequence[float], observed: Sequence[float]) -> list[tuple[str, float]]:
-    """Return for each bound, and for infinity, how many lie at it or below."""
-    ascending = sorted(observed)
-    buckets = [(f"{bound:g}", float(bisect_right(ascending, bound))) for bound in bounds]
-    return [*buckets, ("+Inf", float(len(ascending)))]
 
 
 ADDRESS = "127.0.0.1"  # what a job serves is for this machine alone, without a token

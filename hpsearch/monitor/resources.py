@@ -1,6 +1,6 @@
 """Use of CPU, memory and GPU, and statistics of layers. Axes: P members, L statistics."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,6 @@ from hpsearch.monitor.config import needed
 
 
 class Resources:
-    """Reads the use of resources since the last reading."""
-
     def __init__(self, device: torch.device) -> None:
         """UsageError if psutil, or on a GPU nvidia-ml-py, is not installed."""
         with needed("psutil"):
@@ -22,13 +20,9 @@ class Resources:
         self._gpu = _gpu(device) if device.type == "cuda" else dict
 
     def read(self) -> dict[str, float]:
-        """Return the use by name, with its unit in the name.
-
-        cpu_percent is that of one core: 200 are two busy ones. The GPU's numbers are those of the
-        whole GPU, other processes included.
-        """
+        """Return the use since the last reading, by name; the GPU's includes other processes'."""
         return {
-            "cpu_percent": self._process.cpu_percent(),
+            "cpu_percent": self._process.cpu_percent(),  # of one core: 200 are two busy ones
             "memory_bytes": float(self._process.memory_info().rss),
             **self._gpu(),
         }
@@ -66,12 +60,16 @@ def layer_statistics(layers: LayerTensors) -> tuple[list[str], Tensor]:
     """Return the names of the statistics and their values, float64 (P, L), on the layers' device.
 
     ``host/0.weight`` gives ``host/0.weight/weight_mean``, ``weight_std``, ``gradient_mean`` and
-    ``gradient_std``, over all the layer's numbers. Layers without a gradient or a number are left
-    out.
+    ``gradient_std``, over all its numbers. Layers without a gradient or a number are left out.
     """
     names: list[str] = []
     columns: list[Tensor] = []
-    for name, tensor in _present(layers):
+    tensors: dict[str, Tensor | None] = {}
+    for name, weight in layers.weights.items():
+        tensors |= {f"{name}/weight": weight, f"{name}/gradient": layers.gradients.get(name)}
+    for name, tensor in tensors.items():
+        if tensor is None or not tensor.numel():
+            continue
         rows = tensor.reshape(len(tensor), -1)
         mean = rows.mean(dim=1)
         # Two passes are an order of magnitude faster on a CPU than std_mean.
@@ -79,12 +77,3 @@ def layer_statistics(layers: LayerTensors) -> tuple[list[str], Tensor]:
         names += (f"{name}_mean", f"{name}_std")
         columns += (mean, variance.sqrt_())
     return names, torch.stack(columns, dim=1).double() if columns else torch.zeros(0, 0)
-
-
-def _present(layers: LayerTensors) -> Iterator[tuple[str, Tensor]]:
-    for name, weight in layers.weights.items():
-        if weight.numel():
-            yield f"{name}/weight", weight
-        gradient = layers.gradients.get(name)
-        if gradient is not None and gradient.numel():
-            yield f"{name}/gradient", gradient

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -29,8 +28,6 @@ class Sink(Protocol):
 
 
 class Sinks:
-    """The sinks that are switched on and work."""
-
     def __init__(self, makers: Mapping[str, Callable[[], Sink]]) -> None:
         """Make the sinks; sentences call them by their names here."""
         self._sinks: dict[str, Sink] = {}
@@ -40,8 +37,10 @@ class Sinks:
 
     def write(self, snapshot: MonitorSnapshot) -> None:
         for name, sink in list(self._sinks.items()):
-            with switching_off(name, partial(self._close, name)):
+            with switching_off(name):
                 sink.write(snapshot)
+                continue
+            self._close(name)
 
     def __len__(self) -> int:
         return len(self._sinks)
@@ -56,14 +55,13 @@ class Sinks:
 
 
 @contextmanager
-def switching_off(name: str, drop: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Let an observer work; if it fails, say so and ``drop`` it."""
+def switching_off(name: str) -> Iterator[None]:
+    """Let an observer work in the block; if it fails, say so, and go on behind the block."""
     try:
         yield
     except Exception as error:
         reason = str(error) or type(error).__name__
         print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
-        drop()
 
 
 def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
@@ -86,44 +84,27 @@ def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], 
     return makers
 
 
-class TrainingLog:
-    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read.
+class TrainingLog(MemberFiles[TextIO]):
+    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read."""
 
-    A line is whole, and is on disk when `write` returns.
-    """
+    def begin(self, place: MemberPlace) -> TextIO:
+        path = place.training_log
+        forget_after(path, place.step)  # those steps are made again now
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a", encoding="utf-8")
 
-    def __init__(self) -> None:
-        self._files = MemberFiles(_training_log)
-
-    def write(self, snapshot: MonitorSnapshot) -> None:
-        for member, file in zip(snapshot.members, self._files.of(snapshot), strict=True):
-            file.write(json.dumps(_line(snapshot, member)) + "\n")
-            file.flush()
-
-    def close(self) -> None:
-        self._files.close()
-
-
-def _training_log(place: MemberPlace) -> TextIO:
-    """Open a member's file, without what earlier attempts wrote of steps made again now."""
-    path = place.training_log
-    forget_after(path, place.step)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("a", encoding="utf-8")
-
-
-def _line(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "step": member.step,
-        "at": snapshot.at,
-        "scalars": _finite_or_none(member.scalars),
-        "job": _finite_or_none(snapshot.job),
-    }
-    if member.layers:
-        line["layers"] = _finite_or_none(member.layers)
-    if snapshot.timings:
-        line["timings"] = {name: asdict(timing) for name, timing in snapshot.timings.items()}
-    return line
+    def add(self, file: TextIO, snapshot: MonitorSnapshot, member: MemberSnapshot) -> None:
+        line: dict[str, Any] = {
+            "step": member.step,
+            "at": snapshot.at,
+            "scalars": _finite_or_none(member.scalars),
+            "job": _finite_or_none(snapshot.job),
+        }
+        if member.layers:
+            line["layers"] = _finite_or_none(member.layers)
+        if snapshot.timings:
+            line["timings"] = {name: asdict(timing) for name, timing in snapshot.timings.items()}
+        file.write(json.dumps(line) + "\n")
 
 
 def _finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:

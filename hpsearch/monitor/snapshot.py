@@ -3,7 +3,8 @@
 The paths come from outside, where file names are decided. No torch here.
 """
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -11,8 +12,6 @@ from typing import Generic, Protocol, TypeVar
 
 @dataclass(frozen=True)
 class MemberPlace:
-    """Where the observations of one trial of the job go."""
-
     trial: str  # its name in gauges
     step: int
     """the step from which it continues; what an earlier attempt wrote of later steps is dropped"""
@@ -52,38 +51,43 @@ class MemberSnapshot:
 
 @dataclass(frozen=True)
 class MonitorSnapshot:
-    """What was observed of all members and of the job that trains them."""
-
     at: float  # seconds since the epoch
     members: tuple[MemberSnapshot, ...]
     timings: Mapping[str, Timing]  # by section, since the snapshot before; empty while switched off
     job: Mapping[str, float]  # steps_per_second and, while switched on, the use of resources
 
 
-class Closable(Protocol):
+class File(Protocol):
+    def flush(self) -> None: ...
+
     def close(self) -> None: ...
 
 
-FileT = TypeVar("FileT", bound=Closable)
+FileT = TypeVar("FileT", bound=File)
 
 
-class MemberFiles(Generic[FileT]):
-    """An open file of each member that a snapshot shows."""
+class MemberFiles(ABC, Generic[FileT]):
+    """A sink with an open file of each member that the last snapshot showed."""
 
-    def __init__(self, begin: Callable[[MemberPlace], FileT]) -> None:
-        self._begin = begin
+    def __init__(self) -> None:
         self._files: dict[MemberPlace, FileT] = {}
 
-    def of(self, snapshot: MonitorSnapshot) -> list[FileT]:
-        """Return the files of a snapshot's members; those of all others are closed."""
-        places = [member.place for member in snapshot.members]
+    @abstractmethod
+    def begin(self, place: MemberPlace) -> FileT: ...
+
+    @abstractmethod
+    def add(self, file: FileT, snapshot: MonitorSnapshot, member: MemberSnapshot) -> None: ...
+
+    def write(self, snapshot: MonitorSnapshot) -> None:
         # Thousands may come and go while a job runs.
-        for place in self._files.keys() - set(places):
+        for place in self._files.keys() - {member.place for member in snapshot.members}:
             self._files.pop(place).close()
-        for place in places:
-            if place not in self._files:
-                self._files[place] = self._begin(place)
-        return [self._files[place] for place in places]
+        for member in snapshot.members:
+            if member.place not in self._files:
+                self._files[member.place] = self.begin(member.place)
+            file = self._files[member.place]
+            self.add(file, snapshot, member)
+            file.flush()
 
     def close(self) -> None:
         for file in self._files.values():

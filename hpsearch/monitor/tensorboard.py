@@ -45,19 +45,16 @@ class EventFile:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         self._file = file
-        now = time.time()
+        now, start = time.time(), SessionLog(status=SessionLog.START)
         self._add(Event(wall_time=now, file_version="brain.Event:2"))
-        start = SessionLog(status=SessionLog.START)
         self._add(Event(wall_time=now, step=keeps + 1, session_log=start))
 
     def write(self, at: float, step: int, values: Mapping[str, float]) -> None:
         """Append one event that holds all the values by their tags."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        summary = Summary(
-            value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
-        )
-        self.write_summary(at, step, summary)
+        tagged = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        self.write_summary(at, step, Summary(value=tagged))
 
     def write_summary(self, at: float, step: int, summary: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -100,46 +97,32 @@ def crc32c(data: bytes) -> int:
 @lru_cache
 def _effects(size: int) -> NDArray[np.uint32]:
     """Return what each value of a byte adds to the checksum, (size, 256), last byte first."""
-    effects = [_last_byte()]
+    register = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        register = np.where(register & 1, (register >> 1) ^ np.uint32(POLYNOMIAL), register >> 1)
+    effects = [register]
     while len(effects) < size:
         effects.append(effects[0][effects[-1] & 0xFF] ^ (effects[-1] >> 8))
     return np.stack(effects)
 
 
-def _last_byte() -> NDArray[np.uint32]:
-    register = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        register = np.where(register & 1, (register >> 1) ^ np.uint32(POLYNOMIAL), register >> 1)
-    return register
-
-
-class TensorBoard:
+class TensorBoard(MemberFiles[EventFile]):
     """Writes every snapshot as one event a member: one folder a member, one file an attempt."""
 
     def __init__(self) -> None:
         """UsageError if tensorboard is not installed."""
         check_tensorboard()
-        self._files = MemberFiles(_event_file)
+        super().__init__()
 
-    def write(self, snapshot: MonitorSnapshot) -> None:
-        for member, file in zip(snapshot.members, self._files.of(snapshot), strict=True):
-            file.write(snapshot.at, member.step, _values(snapshot, member))
-            file.flush()
+    def begin(self, place: MemberPlace) -> EventFile:
+        place.tensorboard.mkdir(parents=True, exist_ok=True)
+        file = (place.tensorboard / event_file_name()).open("xb")
+        return EventFile(file, keeps=place.step)
 
-    def close(self) -> None:
-        self._files.close()
-
-
-def _event_file(place: MemberPlace) -> EventFile:
-    place.tensorboard.mkdir(parents=True, exist_ok=True)
-    file = (place.tensorboard / event_file_name()).open("xb")
-    return EventFile(file, keeps=place.step)
-
-
-def _values(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, float]:
-    """Return the values by tag; TensorBoard groups what shares the text before the first slash."""
-    values = dict(member.scalars)
-    values |= {f"layers/{name}": value for name, value in member.layers.items()}
-    values |= {f"milliseconds/{name}": timing.mean for name, timing in snapshot.timings.items()}
-    values |= {f"job/{name}": value for name, value in snapshot.job.items()}
-    return values
+    def add(self, file: EventFile, snapshot: MonitorSnapshot, member: MemberSnapshot) -> None:
+        # TensorBoard groups what shares the text before the first slash.
+        values = dict(member.scalars)
+        values |= {f"layers/{name}": value for name, value in member.layers.items()}
+        values |= {f"milliseconds/{name}": timing.mean for name, timing in snapshot.timings.items()}
+        values |= {f"job/{name}": value for name, value in snapshot.job.items()}
+        file.write(snapshot.at, member.step, values)

@@ -1,11 +1,14 @@
-"""Named sections of a step: how long each takes, and which one the loop is in; traces of steps.
+"""Named sections of a step: how long each takes, and in which one the loop hangs; traces of steps.
 
 ``with sections("rollout"): ...`` costs half a microsecond while nothing asks for it, and one or two
 while timed. On a GPU it measures by events in the stream, which nothing waits for: they are read
 when they have passed.
 """
 
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -17,7 +20,6 @@ from torch.profiler import ProfilerActivity, profile
 
 from hpsearch.monitor.config import ProfilerConfig
 from hpsearch.monitor.snapshot import Timing
-from hpsearch.monitor.watchdog import Activity
 
 MAX_PENDING = 4096
 """sections between two readings whose events are kept before those that have passed are added up"""
@@ -36,20 +38,23 @@ NO_SECTIONS: Sections = _no_section  # blocks that do nothing, while the loop is
 
 
 class NamedSections:
-    """Tells ``activity`` where the loop is and, while ``timed``, measures.
+    """Tells where the loop is and, while ``timed``, measures; written by the loop alone."""
 
-    Attributes:
-        annotated: whether a profiler sees the sections by name; set while one runs.
-    """
-
-    def __init__(self, device: torch.device, activity: Activity, *, timed: bool) -> None:
-        self.annotated = False
-        self._activity = activity
-        self._timer: _CpuTimer | _CudaTimer | None = None
-        if timed:
-            self._timer = _CudaTimer() if device.type == "cuda" else _CpuTimer()
+    def __init__(self, device: torch.device, *, timed: bool) -> None:
+        self.annotated = False  # whether a profiler that runs sees the sections by name
+        self.signs = 0  # of progress
+        make = _CudaTimer if device.type == "cuda" else _CpuTimer
+        self._timer = make() if timed else None
         self._sections: dict[str, _Section] = {}
         self._open: list[tuple[str, Any, AbstractContextManager[Any] | None]] = []
+
+    def beat(self) -> None:
+        self.signs += 1
+
+    @property
+    def section(self) -> str | None:
+        """The open sections from the outermost in, as ``update/backward``."""
+        return "/".join(name for name, _, _ in self._open) or None
 
     def __call__(self, name: str) -> AbstractContextManager[Any]:
         section = self._sections.get(name)
@@ -62,7 +67,7 @@ class NamedSections:
         return {} if self._timer is None else self._timer.read()
 
     def enter(self, name: str) -> None:
-        self._activity.enter(name)
+        self.beat()
         annotation = None
         if self.annotated:
             annotation = torch.profiler.record_function(name)
@@ -76,7 +81,7 @@ class NamedSections:
             self._timer.stop(name, start)
         if annotation is not None:
             annotation.__exit__(None, None, None)
-        self._activity.leave()
+        self.beat()
 
 
 class _Section:
@@ -96,10 +101,8 @@ class _Section:
 
 
 class _CpuTimer:
-    """Adds up the time from starts to stops, by section."""
-
     def __init__(self) -> None:
-        self._totals: dict[str, list[float]] = {}
+        self._totals: dict[str, list[float]] = {}  # milliseconds and count, by section
 
     def start(self) -> Any:
         return time.perf_counter()
@@ -161,8 +164,7 @@ class _CudaTimer(_CpuTimer):
 class StepProfiler:
     """Traces the steps that the configuration names, once; outside them nothing is measured.
 
-    Steps are counted from 1: step 200 is the one that brings the count from 199 to 200. A run that
-    resumes amid the steps traces the rest of them.
+    Step 200 brings the count from 199 to 200. A run that resumes amid them traces the rest.
     """
 
     def __init__(
@@ -205,15 +207,69 @@ class StepProfiler:
         self._sections.annotated = False
         running.stop()
         if step >= first:
-            _write(running, self._folder / f"trace-{first}-{step}.json")
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / f"trace-{first}-{step}.json"
+            temporary = path.with_name(f".{uuid4().hex}-{path.name}")
+            try:
+                running.export_chrome_trace(str(temporary))
+                temporary.replace(path)
+            finally:
+                with suppress(OSError):
+                    temporary.unlink()
 
 
-def _write(trace: profile, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{uuid4().hex}-{path.name}")
-    try:
-        trace.export_chrome_trace(str(temporary))
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+CHECKS = 20
+"""how often the watchdog checks within its timeout, which it exceeds by one check at most"""
+MAX_CHECK_SECONDS = 5.0
+
+OnHang = Callable[[str, str], None]  # called with a sentence and the stacks of all threads
+
+
+class Watchdog:
+    """A thread that calls ``on_hang`` once after ``seconds`` without a sign.
+
+    It counts its checks instead of the time, so that a process that was stopped and continues
+    (SIGSTOP, a suspended machine) does not look as if it hung. A call that never lets go of the
+    interpreter's lock stops the watchdog too; torch, numba, sleeping and waiting let go of it.
+    """
+
+    def __init__(self, sections: NamedSections, seconds: float, on_hang: OnHang) -> None:
+        self._sections = sections
+        self._seconds = seconds
+        self._on_hang = on_hang
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; may be called from any thread, and again."""
+        self._closed.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        check = min(self._seconds / CHECKS, MAX_CHECK_SECONDS)
+        signs, silent = self._sections.signs, 0.0
+        while not self._closed.wait(check):
+            before, signs = signs, self._sections.signs
+            silent = silent + check if signs == before else 0.0
+            if silent > self._seconds:
+                self._on_hang(self._sentence(), stacks())
+                return
+
+    def _sentence(self) -> str:
+        section = self._sections.section
+        where = "outside all named sections" if section is None else f"in {section}"
+        return (
+            f"no sign of progress for {self._seconds:g} seconds, {where}; see the stacks in the "
+            "job's log, or raise monitor.hang_timeout if a step may take so long"
+        )
+
+
+def stacks() -> str:
+    """Return what every thread of this process is doing."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    )

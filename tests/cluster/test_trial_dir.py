@@ -204,5 +204,5 @@ def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "open_file", fail)
-        assert TrialQueue(job, plan).waiting == ()
+        assert TrialQueue(job, plan).waiting == []
     assert trial.attempt(1).read_result().kind == "disk"

@@ -120,7 +120,7 @@ class TestFailures:
             def close(self):
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("hpsearch.monitor.sinks._training_log", lambda place: Full())
+        monkeypatch.setattr("hpsearch.monitor.sinks.TrainingLog.begin", lambda self, place: Full())
         monitor = make_monitor(training_log=True, tensorboard=True)
         for step in (2, 4):
             monitor.after_steps(step, [step, step], scalars(1.0, 2.0), must_not_be_called)

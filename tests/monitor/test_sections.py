@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from hpsearch.monitor.timing import MAX_PENDING, NO_SECTIONS, NamedSections
-from hpsearch.monitor.watchdog import Activity
 
 CPU = torch.device("cpu")
 
 
 def test_time_and_count_of_each_section():
-    sections = NamedSections(CPU, Activity(), timed=True)
+    sections = NamedSections(CPU, timed=True)
     for _ in range(3):
         with sections("sleep"):
             time.sleep(0.01)
@@ -27,7 +26,7 @@ def test_time_and_count_of_each_section():
 
 
 def test_a_section_may_lie_inside_itself():
-    sections = NamedSections(CPU, Activity(), timed=True)
+    sections = NamedSections(CPU, timed=True)
     with sections("a"), sections("b"), sections("a"):
         time.sleep(0.01)
     timings = sections.read()
@@ -36,22 +35,20 @@ def test_a_section_may_lie_inside_itself():
 
 
 def test_the_open_sections_are_known():
-    activity = Activity()
-    sections = NamedSections(CPU, activity, timed=False)
-    assert activity.section is None
+    sections = NamedSections(CPU, timed=False)
+    assert sections.section is None
     with sections("update"), sections("backward"):
-        assert activity.section == "update/backward"
-    assert activity.section is None
-    assert activity.signs == 4
+        assert sections.section == "update/backward"
+    assert sections.section is None
+    assert sections.signs == 4
     assert sections.read() == {}
 
 
 def test_an_error_ends_its_sections():
-    activity = Activity()
-    sections = NamedSections(CPU, activity, timed=True)
+    sections = NamedSections(CPU, timed=True)
     with pytest.raises(ZeroDivisionError), sections("a"), sections("b"):
         _ = 1 / 0
-    assert activity.section is None
+    assert sections.section is None
     assert set(sections.read()) == {"a", "b"}
 
 
@@ -64,7 +61,7 @@ def test_without_a_question():
 @pytest.mark.gpu
 def test_events_on_a_gpu():
     device = torch.device("cuda")
-    sections = NamedSections(device, Activity(), timed=True)
+    sections = NamedSections(device, timed=True)
     x = torch.randn(4096, 4096, device=device)
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -81,7 +78,7 @@ def test_events_on_a_gpu():
 @pytest.mark.gpu
 def test_a_captured_graph_holds_no_events():
     device = torch.device("cuda")
-    sections = NamedSections(device, Activity(), timed=True)
+    sections = NamedSections(device, timed=True)
     x = torch.zeros(8, device=device)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph), sections("captured"):

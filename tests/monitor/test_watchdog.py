@@ -8,8 +8,9 @@ import threading
 import time
 
 import pytest
+import torch
 
-from hpsearch.monitor.watchdog import Activity, Watchdog
+from hpsearch.monitor.timing import NamedSections, Watchdog
 
 HANG = """
 import os, sys, time
@@ -43,7 +44,11 @@ def test_a_hanging_process_ends_and_says_where():
     assert "never_returns" in done.stdout
 
 
-def watch(seconds, activity):
+def sections():
+    return NamedSections(torch.device("cpu"), timed=False)
+
+
+def watch(seconds, sections):
     reports = []
     called = threading.Event()
 
@@ -51,12 +56,12 @@ def watch(seconds, activity):
         reports.append((sentence, stacks))
         called.set()
 
-    return Watchdog(activity, seconds, on_hang), reports, called
+    return Watchdog(sections, seconds, on_hang), reports, called
 
 
 def test_it_calls_once_and_in_time():
     began = time.monotonic()
-    watchdog, reports, called = watch(0.2, Activity())
+    watchdog, reports, called = watch(0.2, sections())
     assert called.wait(10)
     assert 0.2 <= time.monotonic() - began < 2.0
     time.sleep(0.5)
@@ -67,18 +72,18 @@ def test_it_calls_once_and_in_time():
 
 
 def test_signs_of_progress_keep_it_quiet():
-    activity = Activity()
-    watchdog, reports, _ = watch(0.5, activity)
+    named = sections()
+    watchdog, reports, _ = watch(0.5, named)
     for _ in range(60):
         time.sleep(0.02)
-        activity.beat()
+        named.beat()
     watchdog.close()
     assert not reports
 
 
 def test_closing_ends_the_thread():
     before = threading.active_count()
-    watchdog, reports, _ = watch(0.2, Activity())
+    watchdog, reports, _ = watch(0.2, sections())
     watchdog.close()
     watchdog.close()
     assert threading.active_count() == before
@@ -90,15 +95,15 @@ def test_closing_ends_the_thread():
 def test_a_process_that_was_stopped_does_not_hang():
     script = """
 import sys, time
-from hpsearch.monitor.watchdog import Activity
-from hpsearch.monitor.watchdog import Watchdog
-activity = Activity()
-Watchdog(activity, 1.0, lambda *report: print("hung", flush=True))
+import torch
+from hpsearch.monitor.timing import NamedSections, Watchdog
+sections = NamedSections(torch.device("cpu"), timed=False)
+Watchdog(sections, 1.0, lambda *report: print("hung", flush=True))
 print("ready", flush=True)
 began = time.monotonic()
 while time.monotonic() - began < 3.5:
     time.sleep(0.02)
-    activity.beat()
+    sections.beat()
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"

@@ -16,8 +16,7 @@ from hpsearch import yaml_file
 from hpsearch.analysis import players as report
 from hpsearch.analysis.players import StrongCheckpoint
 from hpsearch.cli import main
-from hpsearch.cluster.pins import pinned
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, pinned
 from hpsearch.commands import driving, foreground
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply

@@ -69,7 +69,7 @@ class Mute(FakeExecutor):
 
     def _round(self, known):
         known.supply.look()
-        if known.supply.has_match and len(self.mute) < self.num and not known.left:
+        if known.supply.matches and len(self.mute) < self.num and not known.left:
             self.mute.add(known.job.name)
         if known.job.name not in self.mute:
             super()._round(known)
