@@ -292,7 +292,7 @@ def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Pr
     expected = json.loads(snapshots.head_text(state))
     texts = snapshots.settled(state, {TRIAL: set(), JOB: set(), MATCH: set()})
     told = [(kind, *row) for kind, by_name in texts.items() for row in by_name.items()]
-    own = _records(head, ((it.kind, it.name, it.data) for it in rows if it.kind in texts))
+    own = _records(head, ((row.kind, row.name, row.data) for row in rows if row.kind in texts))
     by_events = _records(expected, told)
     for place in sorted({*own, *by_events}):
         where, kind, name = place
@@ -300,7 +300,8 @@ def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Pr
         record = f"{kind} {shown(name)} in the snapshot's {where}"
         yield from checked(SNAPSHOTS, trial, _record(record, own.get(place), by_events.get(place)))
     rest, expected_rest = (
-        {key: value for key, value in it.items() if key not in _LISTS} for it in (head, expected)
+        {key: value for key, value in data.items() if key not in _LISTS}
+        for data in (head, expected)
     )
     yield from unlike("the snapshot's head", rest, expected_rest, "events add up to")
 
@@ -311,7 +312,7 @@ def _records(
     """Return the texts of all records, by where they stand, kind and name."""
     texts = {("rows", kind, name): text for kind, name, text in rows}
     for plural, (kind, key) in _LISTS.items():
-        texts |= {("head", kind, str(it[key])): json.dumps(it) for it in head[plural]}
+        texts |= {("head", kind, str(item[key])): json.dumps(item) for item in head[plural]}
     return texts
 
 

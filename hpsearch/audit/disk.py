@@ -97,7 +97,7 @@ class Disk:
     def numbered(self, folder: str, kind: str) -> dict[int, str]:
         """Return the paths of what has a name such as step-7, by number."""
         matches = map(_NUMBERED.fullmatch, self.names(folder))
-        return {int(it[2]): f"{folder}/{it[0]}" for it in matches if it and it[1] == kind}
+        return {int(name[2]): f"{folder}/{name[0]}" for name in matches if name and name[1] == kind}
 
     def trial(self, number: int) -> "TrialFiles":
         return self._trials.setdefault(number, TrialFiles(self, number))
@@ -123,8 +123,8 @@ class Disk:
         return (self.root / place / "manifest.json").exists()
 
     def num_compared(self) -> int:
-        every = (it for files in self._trials.values() for it in files.checkpoints.values())
-        return sum(it.state is not None or it.problem is not None for it in every)
+        every = (saved for files in self._trials.values() for saved in files.checkpoints.values())
+        return sum(saved.state is not None or saved.problem is not None for saved in every)
 
 
 class _TrialFile:

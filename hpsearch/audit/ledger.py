@@ -43,7 +43,7 @@ class TrialEntry:
 
     @property
     def live(self) -> Attempt | None:
-        return next((it for it in self.attempts[-1:] if it.ended is None), None)
+        return next((last for last in self.attempts[-1:] if last.ended is None), None)
 
     @property
     def state(self) -> str | None:
@@ -366,7 +366,8 @@ def _check_decision(match: MatchEntry, decision: Mapping[str, Any]) -> Blames:
 
 def _closing(ledger: Ledger, event: Event) -> Blames:
     if event.data["children"]:
-        born = {int(it.origin["member"]) for it in ledger.trials.values() if it.origin is not None}
+        origins = (trial.origin for trial in ledger.trials.values())
+        born = {int(origin["member"]) for origin in origins if origin is not None}
         planned = ledger.planned.items()
         ledger.planned = {key: origin for key, origin in planned if origin["member"] not in born}
     for child in event.data["children"]:

@@ -61,7 +61,7 @@ def find_garbage(study: StudyDir, ended: EndedTrials, *, now: float, traces: boo
         CODE: _code(study, ended),
         TRACES: _traces(study, ended) if traces else (),
     }
-    return [Garbage(kind, it, _size(it)) for kind, paths in garbage.items() for it in paths]
+    return [Garbage(kind, path, _size(path)) for kind, paths in garbage.items() for path in paths]
 
 
 def remove(path: Path) -> None:

@@ -102,7 +102,7 @@ class JobTraining:
         slots = self._slots
         children = [member for member in slots.members.values() if member.parents]
         if children:  # to make them may take minutes
-            signs = (MemberHeartbeat.at(it.assignment, resume_step(it), 0) for it in children)
+            signs = (MemberHeartbeat.at(born.assignment, resume_step(born), 0) for born in children)
             self._heartbeats.announce(signs)
         saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)

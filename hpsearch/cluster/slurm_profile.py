@@ -155,7 +155,9 @@ def driver_options(driver: DriverProfile) -> list[str]:
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
     asked = {key: parameters.get(key) for key in _OPTIONS}
-    return [f"--{key.replace('_', '-')}={it}" for key, it in asked.items() if it is not None]
+    return [
+        f"--{key.replace('_', '-')}={value}" for key, value in asked.items() if value is not None
+    ]
 
 
 def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:

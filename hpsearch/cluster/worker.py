@@ -212,8 +212,8 @@ def _device_report(device: str) -> records.DeviceReport:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
         fault = _fault(device)
-    found = range(torch.cuda.device_count()) if fault is None else ()
-    gpus = tuple(torch.cuda.get_device_name(i) for i in found)
+    indices = range(torch.cuda.device_count()) if fault is None else ()
+    gpus = tuple(torch.cuda.get_device_name(index) for index in indices)
     if fault is not None:
         fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in caught)])
     return records.DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)

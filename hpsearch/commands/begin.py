@@ -92,7 +92,7 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
         CHOSEN: "chosen, because the old file does not say:",
     }
     for kind, heading in headings.items():
-        lines = [f"  {it.key}: {it.text}" for it in converted.remarks if it.kind == kind]
+        lines = [f"  {note.key}: {note.text}" for note in converted.remarks if note.kind == kind]
         if lines:
             print(f"\n{heading}", *lines, sep="\n")
 

@@ -70,7 +70,7 @@ def study_to_resume(view: StudyView) -> Study:
     except ConfigError as error:
         fault = str(error)
     else:
-        own, new = ((it.spec.name, it.spec.storage, spec_hash(it)) for it in (was, now))
+        own, new = ((study.spec.name, study.spec.storage, spec_hash(study)) for study in (was, now))
         if own == new:
             _say_total(now)
             return now
@@ -229,7 +229,7 @@ def failure_of(view: StudyView) -> HpsearchError:
     causes: dict[str, list[str]] = {}
     for trial in failed:
         causes.setdefault(f"{trial.failure}: {trial.message}", []).append(str(trial.number))
-    grouped = "".join(f"\n  - {it} (trials {', '.join(causes[it])})" for it in causes)
+    grouped = "".join(f"\n  - {cause} (trials {', '.join(causes[cause])})" for cause in causes)
     stopped = (
         f"the study {spec.name} stopped: more than {spec.max_failures} trials failed:{grouped}\n"
         f"see the logs under {view.folder.jobs}"

@@ -50,7 +50,7 @@ def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
 def findings_text(findings: Sequence["Finding"]) -> str:
     levels = [finding.level for finding in findings]
     counts = {level: levels.count(level) for level in ("error", "warning")}
-    errors, warnings = (f"{n or 'no'} {it}{'s' if n > 1 else ''}" for it, n in counts.items())
+    errors, warnings = (f"{n or 'no'} {kind}{'s' if n > 1 else ''}" for kind, n in counts.items())
     if counts["error"]:
         return f"{errors} and {warnings}: put the errors right before a study is run"
     if counts["warning"]:

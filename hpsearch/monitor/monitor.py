@@ -96,8 +96,8 @@ class JobMonitor:
         self._named.beat()
         if (max_loss := self._config.max_loss) is None:
             return {}
-        found = (divergence(member.scalars, max_loss) for member in snapshot.members)
-        return {index: sentence for index, sentence in enumerate(found) if sentence}
+        sentences = (divergence(member.scalars, max_loss) for member in snapshot.members)
+        return {index: sentence for index, sentence in enumerate(sentences) if sentence}
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
         self._members = list(members)

@@ -114,7 +114,9 @@ def _family(metric: Metric | Histogram) -> Any:
         histogram = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
         for labels, seconds in metric.observed.items():
             ascending = sorted(seconds)
-            buckets = [(f"{it:g}", float(bisect_right(ascending, it))) for it in metric.bounds]
+            buckets = [
+                (f"{bound:g}", float(bisect_right(ascending, bound))) for bound in metric.bounds
+            ]
             histogram.add_metric(labels, [*buckets, ("+Inf", float(len(seconds)))], sum(seconds))
         return histogram
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
