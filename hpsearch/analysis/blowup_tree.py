@@ -170,17 +170,16 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
     """Return the tree of a player's greedy host from an ADE start; UsageError if none."""
     if start not in STARTS:
         raise UsageError(unknown_name("start of a tree", start, STARTS))
-    host, game, rows = player.host, player.game, STARTS[start]
+    host, name, game, rows = player.host, player.name, player.game, STARTS[start]
     if host is None or not player.is_deterministic:
         raise UsageError(
-            f"a blow-up tree shows a host that does not draw its moves, but {player.name} is "
-            "none; leave out --tree"
+            f"a blow-up tree shows a host that does not draw its moves, but {name} is none; "
+            "leave out --tree"
         )
     if game.dimension != len(rows[0]) or game.max_num_points < len(rows):
         raise UsageError(
-            f"the start {start} has {len(rows)} points in {len(rows[0])} "
-            f"dimensions, but {player.name} plays {game.max_num_points} in {game.dimension}; "
-            "leave out --tree"
+            f"the start {start} has {len(rows)} points in {len(rows[0])} dimensions, but {name} "
+            f"plays {game.max_num_points} in {game.dimension}; leave out --tree"
         )
 
     def greedy(positions: Tensor) -> Tensor:
@@ -320,15 +319,6 @@ def write_picture(tree: Tree, title: str, path: Path) -> None:
 
 
 def _write(axes: "Axes", box: Box, text: str, ink: str, frame: Mapping[str, Any]) -> None:
-    axes.text(
-        box.x,
-        box.y,
-        text,
-        fontsize=6.5,
-        color=ink,
-        ha="center",
-        va="center",
-        linespacing=1.25,
-        zorder=3,
-        bbox={"edgecolor": EDGE, "linewidth": 0.6, **frame},
-    )
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.25, "zorder": 3}
+    bbox = {"edgecolor": EDGE, "linewidth": 0.6, **frame}
+    axes.text(box.x, box.y, text, fontsize=6.5, color=ink, bbox=bbox, **middle)

@@ -39,10 +39,8 @@ def all_candidates(view: StudyView) -> list[Candidate]:
 
 
 def finished(view: StudyView) -> list[Trial]:
-    names = [objective.metric for objective in view.study.spec.objectives]
-    return [
-        trial for trial in view.state.told(COMPLETE) if all(name in trial.metrics for name in names)
-    ]
+    names = {objective.metric for objective in view.study.spec.objectives}
+    return [trial for trial in view.state.told(COMPLETE) if names <= trial.metrics.keys()]
 
 
 def front(view: StudyView) -> list[Trial]:
@@ -51,9 +49,7 @@ def front(view: StudyView) -> list[Trial]:
     if not trials:
         return []
     signs = np.array([1.0 if objective.goal == "maximize" else -1.0 for objective in objectives])
-    measured = [
-        [trial.metrics[objective.metric]["value"] for objective in objectives] for trial in trials
-    ]
+    measured = [[trial.metrics[o.metric]["value"] for o in objectives] for trial in trials]
     values = signs * measured  # (trials, objectives)
     in_front = np.flatnonzero(front_of_each(values) == 0)
     return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]

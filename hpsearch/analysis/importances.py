@@ -184,8 +184,7 @@ class _Divergences:
         """Return float (parameters,) by losses of the places; 0 for one that none has."""
         self._study.shown = [self._trials[place] for place in places]
         present = {name for trial in self._study.shown for name in trial.params}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns where a parameter had few values
+        with warnings.catch_warnings(action="ignore"):  # it warns where a parameter had few values
             by_name = self._evaluator.evaluate(
                 self._study,
                 [name for name in self.names if name in present],

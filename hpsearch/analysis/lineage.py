@@ -103,7 +103,8 @@ def read_lineage(view: StudyView) -> Ancestry:
     strengths: dict[int, float] = {}
     for match in view.state.population.matches.values():
         strengths = {**match.strengths, **strengths}
-    founders = [_founder(view, place) for place in spec.population.founders]
+    paths = [(view.study.path.parent / place).absolute() for place in spec.population.founders]
+    founders = [FounderRecord(*(owner_of(path) or (None, None)), str(path)) for path in paths]
     by_content = {
         node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
         for node in nodes
@@ -123,12 +124,6 @@ def lineage_or_why(view: StudyView) -> Ancestry | str:
         return read_lineage(view)
     except HpsearchError as error:
         return str(error)
-
-
-def _founder(view: StudyView, place: str) -> FounderRecord:
-    path = (view.study.path.parent / place).absolute()
-    study, trial = owner_of(path) or (None, None)
-    return FounderRecord(study, trial, str(path))
 
 
 def _relative(
@@ -232,7 +227,7 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
 
 
 def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
-    """Yield how each trial was made, how strong it was, and what changed."""
+
     names = short_names(path for relative in relatives for path in relative.changes)
     for relative in relatives:
         changes = (

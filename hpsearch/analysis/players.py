@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -63,8 +63,7 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
 
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
     measured = {name for trial in finished for name in trial.metrics}
-    preferred = [view.metric]
-    preferred += [panel_name(MODES[0], role) for role in PANELS]
+    preferred = [view.metric, *(panel_name(MODES[0], role) for role in PANELS)]
     by_role: dict[str, str] = {}
     for name in [*(name for name in preferred if name in measured), *sorted(measured)]:
         by_role.setdefault(name.split("/")[1], name)
@@ -123,9 +122,6 @@ def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
     return [rank for ranks in zip_longest(*lists) for rank in ranks if rank is not None]
 
 
-KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}  # all scripted players, by role
-
-
 @dataclass(frozen=True)
 class RoundRobinPlayers:
     hosts: Players
@@ -150,7 +146,7 @@ def find_players(
                 roles_of.setdefault(path.resolve(), set()).update(roles)
     labels = _labels(roles_of)
     sides: list[Players] = []
-    for role, known in KNOWN.items():
+    for role, known in (("host", HOSTS), ("agent", AGENTS)):
         panelists = REFERENCES[role] if panel else ()
         scripted = tuple(dict.fromkeys((*panelists, *(name for name in names if name in known))))
         learned = {

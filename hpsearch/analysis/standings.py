@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -17,14 +17,9 @@ from hpsearch.analysis.pictures import drawing
 from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
+from hpsearch.population.ratings import cycles
 from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
 from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
-from hpsearch.population.ratings.cycles import (
-    Cycle,
-    best_response_cycles,
-    cyclic_share_beyond_noise,
-    swap_cycles,
-)
 from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
 from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
 from hpsearch.terminal import print_line, print_whole, text_table
@@ -77,7 +72,7 @@ class Balance:
 class NamedCycle:
     """``agents[k]`` answers ``hosts[k]``, ``hosts[k + 1]`` answers ``agents[k]``, and so round."""
 
-    kind: Literal["swap", "best answers"]
+    kind: str  # swap, or best answers
     hosts: tuple[str, ...]
     agents: tuple[str, ...]
     strength: float  # the least that a side gains by a switch, in rho; of a swap, beyond its error
@@ -122,8 +117,8 @@ def standings(played: CrossPlay, seed: int) -> Standings:
         1.0 - played.finished.mean(axis=2)[place],
         played.moves.shape[2],
         _balance(rho, nash, samples, resampled),
-        cyclic_share_beyond_noise(rho, errors),
-        cyclic_share_beyond_noise(np.log(rho), errors / rho),
+        cycles.cyclic_share_beyond_noise(rho, errors),
+        cycles.cyclic_share_beyond_noise(np.log(rho), errors / rho),
         tuple(_cycles(played, rho, errors)),
     )
 
@@ -197,24 +192,18 @@ def _balance(
 ) -> Balance:
     equilibrium = nash.equilibrium
     values = np.array([ratings.equilibrium.value for ratings in resampled])
-    low, high = interval(values, CONFIDENCE)
+    value = Estimate(equilibrium.value, *interval(values, CONFIDENCE).tolist())
     gains = [nash_conv(sample, equilibrium) for sample in samples]
-    return Balance(
-        Estimate(equilibrium.value, float(low), float(high)),
-        nash_conv(rho, equilibrium),
-        float(np.mean(gains)),
-    )
+    return Balance(value, nash_conv(rho, equilibrium), float(np.mean(gains)))
 
 
 def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCycle]:
     # No player switches for what may well be noise: two errors of a difference of two cells.
     margin = 2.0 * float(np.sqrt(2.0) * errors.max())
-    swaps = swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
-    rounds = best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
-    kinds: dict[Literal["swap", "best answers"], Sequence[Cycle]]
-    kinds = {"swap": swaps, "best answers": rounds}
-    for kind, cycles in kinds.items():
-        for cycle in cycles:
+    swaps = cycles.swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
+    rounds = cycles.best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
+    for kind, strongest in (("swap", swaps), ("best answers", rounds)):
+        for cycle in strongest:
             hosts = tuple(played.hosts[p] for p in cycle.hosts)
             agents = tuple(played.agents[q] for q in cycle.agents)
             yield NamedCycle(kind, hosts, agents, cycle.strength)
@@ -327,9 +316,8 @@ def columns_that_fit(standings: Standings, width: int | None, *, intervals: bool
         return len(standings.agents)
     left = width - max(len(name) for name in ("host", *_names(standings.hosts)))
     for count, agent in enumerate(standings.agents):
-        cells = (
-            _cell(standings, p, count, intervals=intervals) for p in range(len(standings.hosts))
-        )
+        column = range(len(standings.hosts))
+        cells = (_cell(standings, p, count, intervals=intervals) for p in column)
         left -= GAP + max(map(len, (agent.name, *cells)))
         if left < 0:
             return max(count, 1)
@@ -429,10 +417,8 @@ def write_matrix(standings: Standings, path: Path) -> None:
     rows, columns = standings.rho.shape
     is_numbered = max(rows, columns) <= MAX_NUMBERED
     cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)
-    size = (
-        max(MIN_SIZE[0], columns * cell[0] + MARGIN[0]),
-        max(MIN_SIZE[1], rows * cell[1] + MARGIN[1]),
-    )
+    width, height = columns * cell[0] + MARGIN[0], rows * cell[1] + MARGIN[1]
+    size = (max(MIN_SIZE[0], width), max(MIN_SIZE[1], height))
     font = 8.0 if is_numbered else 5.0
     middle = (standings.rho.min() + standings.rho.max()) / 2
     with drawing(path, size) as figure:

@@ -1,7 +1,7 @@
 """How strong a player is, in sentences: what it is stronger than, and against which opponents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from hpsearch.trainers.config.players import LEARNER
 from hpsearch.trainers.metrics import MODES, PANELS
@@ -82,11 +82,7 @@ def _comparisons(
             subject = "It"
 
 
-COMPARISONS: Final = {
-    "stronger": "stronger than",
-    "even": "no different from",
-    "weaker": "weaker than",
-}
+COMPARISONS = {"stronger": "stronger than", "even": "no different from", "weaker": "weaker than"}
 
 
 def _outcome(role: str, own: Mapping[str, float], its: Mapping[str, float]) -> str:
