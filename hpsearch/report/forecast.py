@@ -44,17 +44,16 @@ class JobPace:
 def _measured_pace(study: Study) -> JobPace | None:
     config = read_config(next(iter(study.bases.values())), source=str(study.path))
     work = sum(config.policy_size(name) * config.rows_learned(name) for name in config.learning())
-    paces: list[tuple[float, JobPace]] = []  # each with how many times its work differs
+    alike: list[tuple[float, JobPace]] = []  # each with how many times its work differs
     for rows in _measured_runs(config.algorithm, config.device):
         sizes, machine, threads = rows[0]["sizes"], rows[0]["machine"], rows[0]["threads"]
         measured = _work_of(config.algorithm, sizes)
-        pace = JobPace(
-            1 / sum(float(row["seconds_a_step"]) for row in rows),
-            1 if config.device == "cuda" else int(threads),
-            f"one {config.algorithm} member of a like shape ({sizes}) on {machine}",
-        )
-        paces.append((max(measured / work, work / measured), pace))
-    alike = [(ratio, pace) for ratio, pace in paces if ratio <= ALIKE]
+        ratio = max(measured / work, work / measured)
+        if ratio <= ALIKE:
+            pace = 1 / sum(float(row["seconds_a_step"]) for row in rows)
+            processors = 1 if config.device == "cuda" else int(threads)
+            source = f"one {config.algorithm} member of a like shape ({sizes}) on {machine}"
+            alike.append((ratio, JobPace(pace, processors, source)))
     return min(alike, key=itemgetter(0))[1] if alike else None
 
 
@@ -81,9 +80,6 @@ def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]
     return [list(of_shape.values())[-1] for of_shape in runs.values()]
 
 
-OWN_JOBS = "its own jobs so far"
-
-
 @dataclass(frozen=True)
 class Forecast:
     """What all trials of a study's budget cost; matches, children and waiting are not counted."""
@@ -107,8 +103,7 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     if pace is None:
         return Forecast(trials, each, unit, None, None, None, is_bound=True)
     hours = trials * each / pace.steps_per_second * pace.processors / 3600
-    is_bound = own is None
-    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, is_bound)
+    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, own is None)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
@@ -126,7 +121,7 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
         return None
     is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
     processors = _gpus(study) if is_gpu else median(threads)
-    return JobPace(median(speeds), processors, OWN_JOBS)
+    return JobPace(median(speeds), processors, "its own jobs so far")
 
 
 def _is_of(study: Study, folder: StudyDir) -> bool:

@@ -61,26 +61,15 @@ def _listed(view: StudyView) -> ListedStudy:
     if trial is not None:
         is_champion = view.best_word == "champion"
         best = {"trial": trial.number, "is_champion": is_champion, **trial.metrics[metric]}
-    return ListedStudy(
-        study=spec.name,
-        state=view.status,
-        done=view.state.num_done,
-        budget=spec.budget.trials,
-        metric=metric,
-        best=best,
-    )
+    done, budget = view.state.num_done, spec.budget.trials
+    return ListedStudy(spec.name, view.status, done, budget, metric, best)
 
 
 def study_table(listed: list[ListedStudy]) -> Table:
-    rows = (
-        (
-            study.study,
-            study.state,
-            "" if study.done is None else f"{study.done} of {study.budget}",
-            _last_cell(study),
-        )
-        for study in listed
-    )
+    rows = []
+    for study in listed:
+        trials = "" if study.done is None else f"{study.done} of {study.budget}"
+        rows.append((study.study, study.state, trials, _last_cell(study)))
     return text_table(("study", "state", "trials", "best"), rows, left=("study", "state", "best"))
 
 

@@ -8,7 +8,7 @@ event files (monitor.tensorboard), they are the run ``trial-N/training``, by a l
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stderr, suppress
+from contextlib import closing, redirect_stderr, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
@@ -70,8 +70,7 @@ def experiment_summary(study: Study) -> Any:
     searched = []
     for name, parameter in study.space.parameters.items():
         if isinstance(parameter, CategoricalParameter):
-            choices = [_shown(parameter, choice) for choice in parameter.choices]
-            domain = hparams.Discrete(choices)
+            domain = hparams.Discrete([_shown(parameter, each) for each in parameter.choices])
         else:
             domain = hparams.RealInterval(float(parameter.low), float(parameter.high))
         searched.append(hparams.HParam(name, domain))
@@ -100,10 +99,8 @@ def end_summary(trial: Trial, at: float) -> Any:
     status = api_pb2.STATUS_FAILURE if trial.told == FAIL else api_pb2.STATUS_SUCCESS
     end = SessionEndInfo(status=status, end_time_secs=at)
     shown = metadata.create_summary_metadata(HParamsPluginData(session_end_info=end))
-    value = Summary.Value(
-        tag=metadata.SESSION_END_INFO_TAG, metadata=shown, tensor=metadata.NULL_TENSOR
-    )
-    return Summary(value=[value])
+    tag, tensor = metadata.SESSION_END_INFO_TAG, metadata.NULL_TENSOR
+    return Summary(value=[Summary.Value(tag=tag, metadata=shown, tensor=tensor)])
 
 
 def _shown(parameter: Parameter, value: Any) -> bool | float | str:
@@ -156,11 +153,8 @@ class Board:
         # Under another name than TensorBoard looks for, in the form that gc knows.
         temporary = self._folder / f".run-{uuid4().hex}"
         try:
-            file = EventFile(temporary.open("xb"), keeps=-1)
-            try:
+            with closing(EventFile(temporary.open("xb"), keeps=-1)) as file:
                 write(file)
-            finally:
-                file.close()
             temporary.rename(run / event_file_name())
         finally:
             temporary.unlink(missing_ok=True)
@@ -218,8 +212,8 @@ def application(folder: Path) -> "WSGIApplication":
             return ""
 
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Taken)
-    said = ["tensorboard", f"--logdir={folder}", f"--reload_interval={RELOAD_SECONDS}"]
+    options = [f"--logdir={folder}", f"--reload_interval={RELOAD_SECONDS}"]
     with redirect_stderr(io.StringIO()):  # advice on how its own command is run
-        board.configure(argv=said)
+        board.configure(argv=["tensorboard", *options])
         board.launch()
     return taken[0]

@@ -88,8 +88,8 @@ def _operators(view: StudyView) -> dict[str, dict[str, int]]:
     operators = {}
     for name in sorted(made.keys() | judged.keys()):
         record = judged.get(name, OperatorRecord(0, 0))
-        tried, adopted = int(record.tried), int(record.accepted)
-        operators[name] = {"made": made[name], "tried": tried, "adopted": adopted}
+        tried = {"tried": int(record.tried), "adopted": int(record.accepted)}
+        operators[name] = {"made": made[name], **tried}
     return operators
 
 
@@ -119,13 +119,11 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
     }
 
 
-STATES = ("finished", "running", "waiting", "pruned", "failed")
-
-
 def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
     """Return the number of trials by state, without those beyond the budget."""
     left = {**counts, "failed": counts["failed"] - tried_again}
-    parts = [f"{left[state]} {state}" for state in STATES if left[state]]
+    states = ("finished", "running", "waiting", "pruned", "failed")
+    parts = [f"{left[state]} {state}" for state in states if left[state]]
     parts += [f"{untrained} of them untrained"] if untrained else []
     again = f" ({tried_again} more failed and were tried again)" if tried_again else ""
     return (", ".join(parts) or "none yet") + again
@@ -157,8 +155,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, line)
     for line in failures_lines(view):
         print_line(console, line, style="red")
-    best = view.best()
-    if best is not None:
+    if (best := view.best()) is not None:
         print_best(console, view, best)
 
 
@@ -279,8 +276,8 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
 def last_words(view: StudyView) -> list[str]:
     if not view.folder.output.exists():
         return []
-    said = last_lines(view.folder.output, 3)
-    return ["no driver is there; what the last one printed:", *(f"    {line}" for line in said)]
+    said = (f"    {line}" for line in last_lines(view.folder.output, 3))
+    return ["no driver is there; what the last one printed:", *said]
 
 
 def failures_lines(view: StudyView) -> list[str]:
@@ -316,8 +313,8 @@ def _rounded(seconds: float) -> float:
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     value, games = interval_text(trial.metrics[view.metric]), trial.metrics[view.metric]["games"]
-    line = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
-    line = f"{line} on {games:,.0f} games of the search"
+    what = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
+    line = f"{what} on {games:,.0f} games of the search"
     console.print(line, style="bold", highlight=False, soft_wrap=True)
     for name, setting in view.settings(trial).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)

@@ -82,10 +82,8 @@ def _plain(evaluation: "Evaluation") -> dict[str, dict[str, float]]:
 def _own_rows(
     best: Trial, role: str, metrics: Mapping[str, Mapping[str, float]]
 ) -> list[PlayerRhos]:
-    by_mode = _by_mode(role, metrics)
-    return [
-        (f"trial {best.number}, {TITLES[mode]}", rhos) for mode, rhos in by_mode.items() if rhos
-    ]
+    by_mode = _by_mode(role, metrics).items()
+    return [(f"trial {best.number}, {TITLES[mode]}", rhos) for mode, rhos in by_mode if rhos]
 
 
 def _by_mode(
@@ -93,18 +91,13 @@ def _by_mode(
 ) -> dict[str, dict[str, Mapping[str, float]]]:
     by_mode: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
     for name, rho in metrics.items():
-        if name.split("/")[1:2] == [role]:
-            mode, column = _mode_and_column(name)
-            by_mode[mode][column] = rho
+        match name.split("/"):
+            case [mode, whose, opponent] if whose == role:
+                by_mode[mode][opponent] = rho
+            case [mode, whose] if whose == role:
+                column = mode.partition("_")[0]  # of all opponents, such as the panel
+                by_mode[mode.replace(column, MODES[0])][column] = rho
     return by_mode
-
-
-def _mode_and_column(metric: str) -> tuple[str, str]:
-    mode, _, *opponent = metric.split("/")
-    if opponent:
-        return mode, opponent[0]
-    column = mode.partition("_")[0]
-    return mode.replace(column, MODES[0]), column
 
 
 def _published(view: StudyView, best: Trial) -> Iterator[PlayerRhos]:
@@ -131,9 +124,8 @@ def question_text(view: StudyView) -> str:
 
 
 def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
-    how = "the best of the search"
-    if view.state.population.archive:
-        how = "the champion of the last match"
+    champion = view.state.population.archive
+    how = "the champion of the last match" if champion else "the best of the search"
     if is_confirmed:
         how = "the best when compared on what the search never used"
     value = ""
@@ -151,8 +143,7 @@ def answer_section(material: Material) -> Iterator[Html]:
     sentence = answer_text(view, best, is_confirmed=material.is_confirmed)
     yield Html(f'<p class="lead">{html.text(sentence)}</p>')
     yield from map(html.paragraph, _verdict(material, best))
-    settings = view.settings(best)
-    rows = [(name, setting_text(value)) for name, value in settings.items()]
+    rows = [(name, setting_text(value)) for name, value in view.settings(best).items()]
     yield html.table(("parameter", "value"), rows)
     if isinstance(material.measured, str):
         yield html.missing(f"Its players were not measured for this page: {material.measured}")
@@ -167,8 +158,8 @@ def answer_section(material: Material) -> Iterator[Html]:
         ]
         yield html.table(("player", *opponents), cells, strong=0)
         if len(cells) > 1:
-            chart = comparison_chart(comparison)
-            yield html.figure(chart, f"rho-{role}", "The same numbers drawn.")
+            caption = "The same numbers drawn."
+            yield html.figure(comparison_chart(comparison), f"rho-{role}", caption)
 
 
 def _verdict(material: Material, best: Trial) -> Iterator[str]:
@@ -200,12 +191,8 @@ def comparison_chart(comparison: Comparison) -> Chart:
         more = {"error_x": charts.intervals(values, low, high), "marker": marker}
         data.append(charts.scatter("markers", opponent, values, known, more))
     players = [player for player, _ in comparison.rows]
-    layout = {
-        "height": 130 + 34 * len(players),
-        "xaxis": charts.axis("rho", {"rangemode": "tozero"}),
-        "yaxis": charts.category_axis(players),
-    }
-    return charts.chart(data, layout)
+    across, upright = charts.axis("rho", {"rangemode": "tozero"}), charts.category_axis(players)
+    return charts.chart(data, {"height": 130 + 34 * len(players), **charts.axes(across, upright)})
 
 
 ENDS: Final = ("low", "high")
@@ -245,7 +232,7 @@ def _cells(trial: ConfirmedTrial) -> tuple[str, ...]:
 
 
 def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
-    """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
+
     believed = {f"trial {trial.trial}": trial.search["value"] for trial in trials}
     search = {name: value for name, value in believed.items() if value is not None}
     held_out = {
@@ -254,21 +241,15 @@ def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
         if trial.mean is not None and trial.low is not None and trial.high is not None
     }
     mean, low, high = ([numbers[at] for numbers in held_out.values()] for at in range(3))
-    measured = {
-        "error_x": charts.intervals(mean, low, high),
-        "marker": {"color": BLUE, "symbol": "circle", "size": 9},
-    }
-    marker = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
+    bars = {"error_x": charts.intervals(mean, low, high)}
+    dot = {"marker": {"color": BLUE, "symbol": "circle", "size": 9}}
+    diamond = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
     data = [
-        charts.scatter("markers", "held out", mean, held_out, measured),
-        charts.scatter("markers", "in the search", search.values(), search, marker),
+        charts.scatter("markers", "held out", mean, held_out, bars | dot),
+        charts.scatter("markers", "in the search", search.values(), search, diamond),
     ]
-    layout = {
-        "height": 130 + 30 * len(trials),
-        "xaxis": charts.axis(metric, {}),
-        "yaxis": charts.category_axis(list(believed)),
-    }
-    return charts.chart(data, layout)
+    axes = charts.axes(metric, charts.category_axis(list(believed)))
+    return charts.chart(data, {"height": 130 + 30 * len(trials), **axes})
 
 
 STARTS_TEXT: Final = (
