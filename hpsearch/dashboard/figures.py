@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from hpsearch.analysis.candidates import last_match, read_played
-from hpsearch.analysis.importances import Importances
+from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.analysis.lineage import lineage_or_why, read_lineage
 from hpsearch.errors import HpsearchError
 from hpsearch.report.page import charts
@@ -127,12 +127,10 @@ def cross_play(view: StudyView) -> Chart | None:
 
 
 def importance_text(measured: Mapping[str, Importances]) -> str:
-    """Return what may be concluded from importances by metric; empty where none are known."""
+
     if not measured:
         return ""
-    sentences = [
-        importance_sentence(importances, metric) for metric, importances in measured.items()
-    ]
+    sentences = [importance_sentence(known, metric) for metric, known in measured.items()]
     return " ".join([*sentences, "Optuna's chart draws those within the noise as 0."])
 
 
@@ -142,17 +140,13 @@ def drawn_importances(
     """Return for each objective what Optuna's chart of importances draws: 0 within the noise."""
     kinds = {name: type(kind).__name__ for name, kind in view.study.space.distributions().items()}
 
-    def bars(known: Importances | None) -> list[dict[str, object]]:
-        return [
-            {
-                "name": name,
-                "importance": bar.share if bar.is_above_noise else 0.0,
-                "distribution": kinds[name],
-            }
-            for name, bar in ({} if known is None else known.by_name).items()
-        ]
+    def bar(name: str, known: Importance) -> dict[str, object]:
+        share = known.share if known.is_above_noise else 0.0
+        return {"name": name, "importance": share, "distribution": kinds[name]}
 
-    return [bars(measured.get(objective.metric)) for objective in view.study.spec.objectives]
+    metrics = [objective.metric for objective in view.study.spec.objectives]
+    known = [measured[metric].by_name if metric in measured else {} for metric in metrics]
+    return [[bar(*named) for named in by_name.items()] for by_name in known]
 
 
 def champion_text(view: StudyView) -> str:

@@ -82,7 +82,7 @@ def differences(
     """Measure players again under a certificate's ``conditions``; return a line a difference."""
     with threads(conditions.threads):  # sums that are split otherwise round otherwise
         now, measured = certify(players, conditions.games)
-    if not any(name in WORST for row in rows for name in row.metrics):
+    if not any(WORST & row.metrics.keys() for row in rows):
         measured = tuple(map(_without_worst, measured))
     before, after = _numbers(conditions, rows), _numbers(now, measured)
     lines = [
@@ -137,8 +137,7 @@ def signer_of(content: bytes, signature: bytes, signers: Path) -> str:
         known: list[str | Path] = ["-f", signers.absolute(), "-s", path]
         done = _ssh_keygen(["-Y", "find-principals", *known], b"")
         for name in done.stdout.decode("utf-8", "replace").splitlines():
-            verify = ["-Y", "verify", "-I", name, "-n", NAMESPACE, *known]
-            done = _ssh_keygen(verify, content)
+            done = _ssh_keygen(["-Y", "verify", "-I", name, "-n", NAMESPACE, *known], content)
             if done.returncode == 0:
                 return shown(name)
     raise CorruptError(

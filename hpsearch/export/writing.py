@@ -62,14 +62,13 @@ def crossplay(view: StudyView, trial: Trial) -> dict[str, Any] | None:
     rho is of the starts that confirm, with its 95 % interval, by role and opponent; high is a
     strong host, low a strong agent. Raises CorruptError if the match's files are damaged.
     """
-    matches = [
-        match for match in view.state.population.matches.values() if trial.number in match.strengths
-    ]
-    if not matches:
+    matches = view.state.population.matches.values()
+    played = [match for match in matches if trial.number in match.strengths]
+    if not played:
         return None
-    folder = view.folder.match(matches[-1].number)
+    folder = view.folder.match(played[-1].number)
     games = folder.read_games()
-    return None if games is None else _row(matches[-1], trial.number, folder.plan.required(), games)
+    return None if games is None else _row(played[-1], trial.number, folder.plan.required(), games)
 
 
 def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[str, Any]:
@@ -121,16 +120,11 @@ def export_bundles(
 ) -> list[Measures]:
     """Write a bundle of each trial in this order, or none; raises as `export_bundle`."""
     _check_finished(trials)
-    names = bundle_names(trials)
+    named, measures, listed = dict(zip(bundle_names(trials), trials, strict=True)), [], []
     with replacing(folder) as temporary:
-        measures = [
-            _write(BundleDir(temporary / name), view, trial, how)
-            for trial, name in zip(trials, names, strict=True)
-        ]
-        listed = [
-            {"folder": name, "trial": trial.number, "metrics": trial.metrics}
-            for trial, name in zip(trials, names, strict=True)
-        ]
+        for name, trial in named.items():
+            measures.append(_write(BundleDir(temporary / name), view, trial, how))
+            listed.append({"folder": name, "trial": trial.number, "metrics": trial.metrics})
         _write_json(temporary / INDEX, {"bundles": listed})
     return measures
 
@@ -141,11 +135,8 @@ def bundle_names(trials: Sequence[Trial]) -> list[str]:
 
 
 def _check_finished(trials: Sequence[Trial]) -> None:
-    for trial in trials:
-        if trial.told != COMPLETE:
-            raise UsageError(
-                f"trial {trial.number} has not finished, so there is nothing to export"
-            )
+    for number in (trial.number for trial in trials if trial.told != COMPLETE):
+        raise UsageError(f"trial {number} has not finished, so there is nothing to export")
 
 
 def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measures:
@@ -159,8 +150,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     _write_json(bundle.certificate, measures)
     if (line := lineage(view, trial)) is not None:
         _write_json(bundle.lineage, line)
-    title = f"Trial {trial.number} of the study {view.name}"
-    _write_players(bundle, players, title)
+    _write_players(bundle, players, f"Trial {trial.number} of the study {view.name}")
     origin = {
         "format": FORMAT,
         "study": view.name,
@@ -187,7 +177,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
 def _measures(
     view: StudyView, trial: Trial, players: Mapping[str, SavedPlayer], num_games: int
 ) -> Measures:
-    """Return what the certificate of a trial says of its players."""
+
     conditions, rows = certify(players, num_games)
     return {
         "study": view.name,
@@ -203,21 +193,20 @@ def _measures(
 
 
 def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: str) -> None:
-    """Write networks, policies and the README that explains them."""
+
     tensors = {
         f"{role}.{name}": tensor
         for role, player in players.items()
         for name, tensor in player.net.layers(0).items()
     }
     checkpoint.write_tensors(bundle.weights, tensors)
-    remarks: dict[str, None] = {}
+    remarks = []
     for role, player in players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         write_program(bundle.program(role), player, role, positions)
-        remark = write_onnx(bundle.onnx(role), player, role, positions)
-        remarks |= {} if remark is None else {remark: None}
+        remarks.append(write_onnx(bundle.onnx(role), player, role, positions))
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    text = _readme(title, players, shapes, list(remarks))
+    text = _readme(title, players, shapes, list(dict.fromkeys(filter(None, remarks))))
     bundle.readme.write_text(text, encoding="utf-8")
 
 
@@ -253,15 +242,12 @@ def _readme(
     """Return the README of a bundle; ``remarks`` say why what could be there is not."""
     config = next(iter(players.values())).config
     without_onnx = "".join(f"- {remark[0].upper()}{remark[1:]}.\n" for remark in remarks)
+    size = {"num_points": config.max_num_points, "dimension": config.dimension}
     parts = [
         f"# {title}\n",
         _FILES,
         without_onnx,
-        _POSITIONS.format(
-            num_points=config.max_num_points,
-            dimension=config.dimension,
-            roles=" and ".join(players),
-        ),
+        _POSITIONS.format(**size, roles=" and ".join(players)),
         *(_policy_text(role, config, has_onnx=not remarks) for role in players),
         _WEIGHTS,
         *(f"- `{name}`: {list(shape)}\n" for name, shape in shapes.items()),
