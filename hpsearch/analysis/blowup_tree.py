@@ -46,17 +46,11 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes level by level; the root comes first."""
-
-    nodes: tuple[TreeNode, ...]
+    nodes: tuple[TreeNode, ...]  # level by level, the root first
 
     @property
     def depth(self) -> int:
         return max(node.depth for node in self.nodes)
-
-    @property
-    def num_decisions(self) -> int:
-        return sum(node.state == "played" for node in self.nodes)
 
     @property
     def is_endless(self) -> bool:
@@ -123,9 +117,8 @@ def _level(
 ) -> list[TreeNode]:
     """Return nodes for ``points`` int32 (B, N, D), as yet without the host's choices."""
     nodes = []
-    for position, is_capped, parent, axis in zip(
-        points.cpu(), capped.tolist(), parents, axes, strict=True
-    ):
+    columns = zip(points.cpu(), capped.tolist(), parents, axes, strict=True)
+    for position, is_capped, parent, axis in columns:
         state: State = "over" if rules.is_over(position) else "played"
         state = "capped" if is_capped else state
         nodes.append(TreeNode(parent, axis, depth, points_text(position), "", state))
@@ -150,7 +143,8 @@ def tree_text(tree: Tree) -> str:
 
 
 def summary(tree: Tree) -> str:
-    choices = "1 choice" if tree.num_decisions == 1 else f"{tree.num_decisions} choices"
+    number = sum(node.state == "played" for node in tree.nodes)
+    choices = "1 choice" if number == 1 else f"{number} choices"
     return f"{worst_case(tree)} in the worst case, {choices} shown"
 
 
@@ -161,8 +155,6 @@ def worst_case(tree: Tree) -> str:
     return moves if tree.is_whole else f"at least {moves}"
 
 
-TREE_DEPTH: Final = 30
-TREE_NODES: Final = 150
 STARTS: Final = {case.name: case.points for case in ADE}
 
 
@@ -216,9 +208,7 @@ def best_host(dimension: int) -> Host:
 def _tree(host: Host, rows: Rows, num_rows: int, *, reposition: bool) -> Tree:
     points = torch.full((num_rows, len(rows[0])), rules.PADDING, dtype=torch.int32)
     points[: len(rows)] = torch.tensor(rows, dtype=torch.int32)
-    return blowup_tree(
-        host, points, reposition=reposition, max_depth=TREE_DEPTH, max_nodes=TREE_NODES
-    )
+    return blowup_tree(host, points, reposition=reposition, max_depth=30, max_nodes=150)
 
 
 LEVEL: Final = 86  # pixels from one level to the next
@@ -235,10 +225,8 @@ MAX_LINES: Final = 4  # lines of points that a node shows
 
 @dataclass(frozen=True)
 class Box:
-    """Where a node or an answer is drawn, in pixels, y downward."""
-
-    x: float  # of its middle
-    y: float
+    x: float  # of its middle, in pixels
+    y: float  # downward
     width: float = 0.0
     height: float = 0.0
 
@@ -275,10 +263,8 @@ def label(node: TreeNode) -> list[str]:
 
 
 def extent(boxes: Sequence[Box]) -> tuple[float, float]:
-    return (
-        max(box.x + box.width / 2 for box in boxes) + GAP,
-        max(box.y + box.height / 2 for box in boxes) + GAP,
-    )
+    right = max(box.x + box.width / 2 for box in boxes)
+    return right + GAP, max(box.y + box.height / 2 for box in boxes) + GAP
 
 
 def answer_of(above: Box, below: Box) -> Box:

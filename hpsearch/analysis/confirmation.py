@@ -43,8 +43,6 @@ class SeedTraining:
 
 @dataclass(frozen=True)
 class ConfirmedTrial:
-    """One candidate, with what the search believed of it and what was measured."""
-
     trial: int  # of the search
     search: dict[str, float | None]  # value, low and high that the search believed
     mean: float | None  # these five as in `CandidateVerdict`
@@ -129,16 +127,14 @@ def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
     if data is None:
         return None
     try:
-        return int(data["best"]), _is_current(view, data)
+        best = int(data["best"])
+        if view.study.spec.population is not None:
+            return best, bool(data["match"] == last_match(view))
+        compared = {entry["trial"] for entry in data["trials"]}
+        today = {candidate.trial.number for candidate in all_candidates(view)[: data["top"]]}
+        return best, compared == today
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(view) from error
-
-
-def _is_current(view: StudyView, data: Any) -> bool:
-    if view.study.spec.population is not None:
-        return bool(data["match"] == last_match(view))
-    compared = {entry["trial"] for entry in data["trials"]}
-    return compared == {best.trial.number for best in all_candidates(view)[: data["top"]]}
 
 
 def whole_confirmation(view: StudyView) -> Confirmation | None:

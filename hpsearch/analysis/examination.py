@@ -144,36 +144,25 @@ def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
     # Scripted players, who have one mode, did not learn together.
     if player.host is not None and player.agent is not None and len(player.modes) > 1:
         pair = evaluate("host", player.host, {"agent": player.agent}, 1, how)[0]
-    return PlayerReport(
-        player.name,
-        plan.num_games,
-        player.max_steps,
-        plan.match_moves,
-        tuple(
-            _role_report(role, policy, player, plan, how)
-            for role, policy in (("host", player.host), ("agent", player.agent))
-            if policy is not None
-        ),
-        pair,
-        _published(player),
+    roles = tuple(
+        _role_report(role, policy, player, plan, how)
+        for role, policy in (("host", player.host), ("agent", player.agent))
+        if policy is not None
     )
+    sizes = plan.num_games, player.max_steps, plan.match_moves
+    return PlayerReport(player.name, *sizes, roles, pair, _published(player))
 
 
 def _role_report(
     role: str, policy: Policy, player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement
 ) -> RoleReport:
     opponents, greedy = scripted(PANELS[role]), replace(how, modes=MODES[:1])
-    return RoleReport(
-        role,
-        evaluate(role, policy, opponents, 1, how)[0],
-        {
-            name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
-            for name in REFERENCES[role]
-        },
-        _matches(role, policy, player.game, plan.match_moves),
-        _yardstick(role, policy, player),
-        _exploited(role, player, plan),
-    )
+    own = evaluate(role, policy, opponents, 1, how)[0]
+    others = {name: ScriptedPolicy(name) for name in REFERENCES[role]}
+    references = {n: evaluate(role, other, opponents, 1, greedy)[0] for n, other in others.items()}
+    matches = _matches(role, policy, player.game, plan.match_moves)
+    yardstick, exploited = _yardstick(role, policy, player), _exploited(role, player, plan)
+    return RoleReport(role, own, references, matches, yardstick, exploited)
 
 
 def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
@@ -221,11 +210,8 @@ def _published(player: ExaminedPlayer) -> dict[str, float]:
     game = player.game
     if (game.dimension, game.max_value, player.max_steps) != (3, 20, 100):
         return {}
-    return {
-        rho.agent: rho.value
-        for rho in RHOS
-        if rho.host == TRAINED and rho.num_points == game.max_num_points
-    }
+    known = (rho for rho in RHOS if rho.num_points == game.max_num_points)
+    return {rho.agent: rho.value for rho in known if rho.host == TRAINED}
 
 
 CERTIFIED_BESIDE: Final = {
@@ -259,10 +245,8 @@ def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Compared
 
 def held_out_games(config: TrainerConfig, num_games: int, device: torch.device) -> Measurement:
     """Return how the players of a configuration are measured on starts that it never used."""
-    rules = config.evaluation
-    return Measurement(
-        game_config(config), num_games, rules.max_steps, rules.er, SPLIT, MODES, device
-    )
+    how = config.evaluation
+    return Measurement(game_config(config), num_games, how.max_steps, how.er, SPLIT, MODES, device)
 
 
 def device_of(name: str) -> torch.device:

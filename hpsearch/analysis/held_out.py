@@ -31,6 +31,8 @@ from hpsearch.trainers.evaluation import evaluate, scripted
 from hpsearch.trainers.metrics import PANELS, exploitability_name
 from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
 
+Values = dict[str, float]  # of metrics, by name
+
 
 def compare_seeds(
     view: StudyView,
@@ -91,12 +93,10 @@ def _seeds(
     return trainings
 
 
-def held_out_values(
-    view: StudyView, trials: Sequence[Trial], num_games: int
-) -> dict[int, dict[str, float]]:
+def held_out_values(view: StudyView, trials: Sequence[Trial], num_games: int) -> dict[int, Values]:
     """Return metrics on held-out starts, by trial; one without checkpoint is said and left out."""
     metrics = [objective.metric for objective in view.study.spec.objectives]
-    values: dict[int, dict[str, float]] = {}
+    values: dict[int, Values] = {}
     for trial in trials:
         try:
             values[trial.number] = _measured(view, trial, metrics, num_games)
@@ -105,11 +105,9 @@ def held_out_values(
     return {number: known for number, known in values.items() if len(known) == len(metrics)}
 
 
-def _measured(
-    view: StudyView, trial: Trial, metrics: Sequence[str], num_games: int
-) -> dict[str, float]:
+def _measured(view: StudyView, trial: Trial, metrics: Sequence[str], num_games: int) -> Values:
     device = device_of(view.config(trial)["device"])
-    values: dict[str, float] = {}
+    values: Values = {}
     for role in _roles(metrics):
         player = load_player(_last_checkpoint(view, trial), role, device)
         known = player.config.measured_against()[role]
@@ -134,9 +132,7 @@ def _opponents(metrics: Sequence[str], role: str) -> set[str]:
     return names
 
 
-def exploited_values(
-    view: StudyView, trial: Trial, num_games: int, response_steps: int
-) -> dict[str, float]:
+def exploited_values(view: StudyView, trial: Trial, num_games: int, response_steps: int) -> Values:
     """Return what best responses take from the objectives' roles; raises as `exploit`."""
     config = view.config(trial)
     return {
@@ -158,9 +154,7 @@ def _last_checkpoint(view: StudyView, trial: Trial) -> Path:
     return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
 
 
-def _failed(
-    view: StudyView, trained: StudyView, compared: Sequence[Candidate]
-) -> Mapping[str, int]:
+def _failed(view: StudyView, trained: StudyView, compared: Sequence[Candidate]) -> dict[str, int]:
     """Return how many trainings of each configuration failed for good, which is told on stderr."""
     failures: dict[str, list[Trial]] = {}
     for trial in trained.state.failed_for_good():

@@ -145,10 +145,8 @@ def _limits(shuffled: Array) -> Array:
     which a share CONFIDENCE of the shuffles is within all limits.
     """
     ordered = np.sort(shuffled, axis=0)
-    ranks = [
-        np.searchsorted(ordered[:, column], shuffled[:, column], "right")
-        for column in range(shuffled.shape[1])
-    ]
+    columns = zip(ordered.T, shuffled.T, strict=True)
+    ranks = [np.searchsorted(in_order, drawn, "right") for in_order, drawn in columns]
     highest = np.sort(np.max(ranks, axis=0))
     # One more than the shuffles: what was measured counts as one of them.
     rank = int(highest[min(len(highest), math.ceil(CONFIDENCE * (len(highest) + 1))) - 1])

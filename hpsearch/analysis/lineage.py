@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from hpsearch.analysis.pictures import BLACK, COLOURS, drawing
+from hpsearch.analysis.pictures import COLOURS, drawing
 from hpsearch.cluster.study_dir import owner_of
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.study.database import Database, StudyRecords
@@ -104,12 +104,14 @@ def read_lineage(view: StudyView) -> Ancestry:
     for match in view.state.population.matches.values():
         strengths = {**match.strengths, **strengths}
     paths = [(view.study.path.parent / place).absolute() for place in spec.population.founders]
-    founders = [FounderRecord(*(owner_of(path) or (None, None)), str(path)) for path in paths]
-    by_content = {
-        node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
-        for node in nodes
-    }
-    ended = [node for node in nodes if node.sha256 == view.state.trials[node.trial].sha256]
+    founders = [
+        FounderRecord(study, trial, str(path))
+        for path in paths
+        for study, trial in [owner_of(path) or (None, None)]
+    ]
+    trials = view.state.trials
+    by_content = {n.sha256: _relative(trials[n.trial], n, strengths, founders) for n in nodes}
+    ended = [node for node in nodes if node.sha256 == trials[node.trial].sha256]
     champions = view.state.population.archive
     return Ancestry(
         relatives={node.trial: by_content[node.sha256] for node in ended},
@@ -227,7 +229,6 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
 
 
 def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
-
     names = short_names(path for relative in relatives for path in relative.changes)
     for relative in relatives:
         changes = (
@@ -255,7 +256,7 @@ def operator_text(relative: Relative) -> str:
     return f"{relative.operator}{adopted}{'' if relative.has_trained else ', untrained'}"
 
 
-ON_PAPER: Final = (*COLOURS, BLACK)
+ON_PAPER: Final = (*COLOURS, "#000000")
 QUIET: Final = "#BBBBBB"
 CELL: Final = (0.55, 0.42)  # inches of a generation, of a member
 MARGIN: Final = (2.6, 1.4)

@@ -80,9 +80,7 @@ class NamedCycle:
 
 @dataclass(frozen=True)
 class Standings:
-    """Everything that is said of a cross-play; the strongest hosts and agents come first."""
-
-    hosts: tuple[PlayerStanding, ...]
+    hosts: tuple[PlayerStanding, ...]  # the strongest first, also in all matrices
     agents: tuple[PlayerStanding, ...]
     rho: Floats  # (P, Q)
     low: Floats  # (P, Q), the lower end of the 95 % interval
@@ -164,18 +162,11 @@ def _side(
     ``shares`` (K,) is how often the equilibrium plays each, ``ranks`` (K,) are of alpha-rank.
     """
     players, opponents = names
-    return [
-        PlayerStanding(
-            name=name,
-            nash=nash[k],
-            played=float(shares[k]),
-            strength=strengths[k],
-            alpha_rank=None if ranks is None else float(ranks[k]),
-            exploitability=float(max(0.0, -gains[k].min())),
-            best_answer=opponents[int(gains[k].argmin())],
-        )
-        for k, name in enumerate(players)
-    ]
+    ranked = [None] * len(players) if ranks is None else ranks.tolist()
+    taken = (max(0.0, -least) for least in gains.min(axis=1).tolist())
+    answers = (opponents[answer] for answer in gains.argmin(axis=1))
+    columns = (players, nash, shares.tolist(), strengths, ranked, taken, answers)
+    return [PlayerStanding(*column) for column in zip(*columns, strict=True)]
 
 
 def _ends(samples: Sequence[Floats]) -> Floats:
@@ -298,7 +289,13 @@ def print_standings(
     )
     _print_table(console, ("host", *_names(cross_play.agents[:shown])), rows)
     if cross_play.capped.any():
-        print_line(console, _capped_line(cross_play))
+        p, q = divmod(int(cross_play.capped.argmax()), len(cross_play.agents))
+        pair = f"{cross_play.hosts[p].name} against {cross_play.agents[q].name}"
+        print_line(
+            console,
+            f"{cross_play.capped.mean():.1%} of all games were not over after the last move "
+            f"allowed and count as that long; {pair}: {cross_play.capped[p, q]:.1%}",
+        )
     if left:
         print_line(
             console, f"{left} weaker agents do not fit here; --json and -o FILE show them too"
@@ -344,15 +341,6 @@ def _print_ratings(console: Console, side: str, standings: Sequence[PlayerStandi
         for player in standings
     )
     _print_table(console, (side, "Nash", "played", "gap", "strength", *rank), rows)
-
-
-def _capped_line(standings: Standings) -> str:
-    p, q = divmod(int(standings.capped.argmax()), len(standings.agents))
-    return (
-        f"{standings.capped.mean():.1%} of all games were not over after the last move allowed and "
-        f"count as that long; {standings.hosts[p].name} against {standings.agents[q].name}: "
-        f"{standings.capped[p, q]:.1%}"
-    )
 
 
 def _balance_lines(cross_play: Standings) -> Iterator[str]:

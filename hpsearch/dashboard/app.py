@@ -21,7 +21,7 @@ from wsgiref.util import setup_testing_defaults
 
 from optuna.artifacts.exceptions import ArtifactNotFound
 
-from hpsearch.dashboard.server import Body, answer, answer_json, refuse
+from hpsearch.dashboard.server import Body, Headers, answer, answer_json, refuse
 from hpsearch.errors import CorruptError, UsageError
 from hpsearch.files import open_file
 from hpsearch.study.view import StudyView
@@ -70,7 +70,7 @@ class CachedAnswer:
     made_at: float  # by the clock, when it began to be made
     seconds: float  # that this took
     status: str
-    headers: list[tuple[str, str]]
+    headers: Headers
     packed: bytes
 
 
@@ -130,15 +130,11 @@ class ResponseCache:
         return CachedAnswer(began, self._clock() - began, status, headers, packed)
 
 
-def _collected(
-    inner: "WSGIApplication", environ: "WSGIEnvironment"
-) -> tuple[str, list[tuple[str, str]], bytes]:
+def _collected(inner: "WSGIApplication", environ: "WSGIEnvironment") -> tuple[str, Headers, bytes]:
     """Return an answer's status, its headers without the length, and its body."""
-    began: list[tuple[str, list[tuple[str, str]]]] = []
+    began: list[tuple[str, Headers]] = []
 
-    def start_response(
-        status: str, headers: list[tuple[str, str]], exc_info: Any = None
-    ) -> Callable[[bytes], object]:
+    def start_response(status: str, headers: Headers, _: Any = None) -> Callable[[bytes], object]:
         began.append((status, headers))
         return lambda body: None
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 Body = Iterable[bytes]
+Headers = list[tuple[str, str]]
 LAST_PORT: Final = 65535
 NEXT_PORTS: Final = 100  # that are tried after one that is taken
 
@@ -177,8 +178,6 @@ def answer_json(start_response: "StartResponse", status: str, data: object) -> B
     return answer(start_response, status, headers, json.dumps(data).encode())
 
 
-def answer(
-    start_response: "StartResponse", status: str, headers: list[tuple[str, str]], body: bytes
-) -> Body:
+def answer(start_response: "StartResponse", status: str, headers: Headers, body: bytes) -> Body:
     start_response(status, [*headers, ("Content-Length", str(len(body)))])
     return [body]

@@ -24,8 +24,6 @@ Attrs = Mapping[str, Any]
 
 
 class Head(NamedTuple):
-    """What Optuna knows of a study beside its trials."""
-
     study_id: int
     name: str
     directions: tuple[StudyDirection, ...]
@@ -199,7 +197,6 @@ class TrialSource:
         return trials
 
     def system_attrs(self) -> Mapping[str, Any]:
-        """Return what the study's own database holds for Optuna: names of objectives, notes."""
         return self._storage.get_study_system_attrs(self.head.study_id)
 
     def write_note(self, key: str, value: Any) -> None:

@@ -96,7 +96,6 @@ def check_file_system(runs: Path, mounts: Mounts) -> Finding:
 
 
 def check_shared(runs: Path, mounts: Mounts) -> Finding:
-
     file_system = file_system_of(runs, mounts)
     if file_system is None or file_system.is_network:
         return ok(f"{runs} may be seen by all nodes")
@@ -251,8 +250,9 @@ def check_versions(tested: Mapping[str, str] = TESTED) -> Iterator[Finding]:
 def _compare(name: str, installed: str, tested: str) -> Finding:
     if installed.split(".")[:2] == tested.split("."):
         return ok(f"{installed}, as tested", name)
-    note = f"{installed} was not tested, {tested} was; if something fails, install the tested"
-    return warning(f"{note} versions with: {INSTALL}", name)
+    remedy = f"install the tested versions with: {INSTALL}"
+    note = f"{installed} was not tested, {tested} was; if something fails, {remedy}"
+    return warning(note, name)
 
 
 # A job that looks around.

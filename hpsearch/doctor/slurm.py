@@ -59,8 +59,8 @@ def check_accounting(calls: SchedulerCalls) -> Finding:
     try:
         calls.run(["sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID"])
     except SchedulerSilentError as fault:
-        note = f"{fault}; why a job ended is then known only while squeue lists it, so some"
-        return warning(f"{note} failures will be called lost", "accounting")
+        then = "is then known only while squeue lists it, so some failures will be called lost"
+        return warning(f"{fault}; why a job ended {then}", "accounting")
     return ok("sacct answers", "accounting")
 
 

@@ -102,18 +102,17 @@ def _missing(file: Path, folder: StudyDir) -> Finding:
 
 
 def _latency(database: Database, url: str) -> Finding:
-    seconds = statistics.median(_question(database) for _ in range(5))
+    answers = []
+    for _ in range(5):
+        began = time.monotonic()
+        database.transaction(lambda session: session.execute(text("SELECT 1")))
+        answers.append(time.monotonic() - began)
+    seconds = statistics.median(answers)
     note = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
     if seconds <= SLOW_SECONDS:
         return ok(note)
     remedy = "run the driver nearer to it, since it waits for an answer at each event"
     return warning(f"{note}, which is slow; {remedy}")
-
-
-def _question(database: Database) -> float:
-    began = time.monotonic()
-    database.transaction(lambda session: session.execute(text("SELECT 1")))
-    return time.monotonic() - began
 
 
 def _version(database: Database) -> str | None:

@@ -132,9 +132,7 @@ def _format(bundle: BundleDir, origin: Mapping[str, Any]) -> int:
 
 def _listed(bundle: BundleDir, origin: Any) -> dict[str, str]:
     listed = origin.get("files") if isinstance(origin, dict) else None
-    if not isinstance(listed, dict) or not all(
-        isinstance(digest, str) for digest in listed.values()
-    ):
+    if not isinstance(listed, dict) or not all(isinstance(sha, str) for sha in listed.values()):
         raise CorruptError(
             f"{bundle.root} has no {bundle.provenance.name} that lists its files; export it again"
         )

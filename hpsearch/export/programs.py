@@ -7,7 +7,7 @@ one of a bundle's weights if it has the same bytes as one that is written anew.
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from hpsearch.errors import HpsearchError
 from hpsearch.export.folder import FORMAT, SORTED_POINTS, BundleDir, Contents
 from hpsearch.export.greedy import (
     BATCHES,
+    ByRole,
     Greedy,
     SamplePositions,
     greedy_policy,
@@ -213,9 +214,7 @@ def _without_remarks() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def program_differences(
-    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
-) -> list[str]:
+def program_differences(bundle: BundleDir, contents: Contents, players: ByRole) -> list[str]:
     """Return a line for every program for torch that is not the one of the weights, or plays so."""
     lines = []
     for role, player in players.items():
@@ -234,9 +233,7 @@ def program_differences(
     return lines
 
 
-def onnx_differences(
-    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
-) -> list[str]:
+def onnx_differences(bundle: BundleDir, contents: Contents, players: ByRole) -> list[str]:
     """Return a line a program for ONNX that is not the weights'; none without the packages."""
     lines = []
     for role, player in players.items():

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from hpsearch import yaml_file
 from hpsearch.analysis.verdict import certified_verdict
-from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError, UsageError
 from hpsearch.export.folder import BundleDir
 from hpsearch.files import read_json
@@ -36,20 +35,16 @@ class CertifiedRow:
 
 def standing_verdict(view: StudyView, trial: Trial) -> list[str]:
     """Return how strong a trial is in sentences, as its bundle certifies; else none."""
-    rows = _certified_rows(view.folder, trial.number)
-    return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
-
-
-def _certified_rows(folder: StudyDir, trial: int) -> Sequence[Mapping[str, Any]]:
-    path = BundleDir(folder.best).certificate
+    path = BundleDir(view.folder.best).certificate
     try:
         data = read_json(path)
-        if not isinstance(data, Mapping) or data.get("trial") != trial:
+        if not isinstance(data, Mapping) or data.get("trial") != trial.number:
             return []
-        rows = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
+        read = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
     except (ConfigError, CorruptError, DiskError):
         return []
-    return [asdict(row) for row in rows]
+    rows = [asdict(row) for row in read]
+    return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
 
 
 def print_verdict(

@@ -20,7 +20,7 @@ from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.export.certificate import certify, sign
 from hpsearch.export.folder import FORMAT, INDEX, BundleDir, replacing
-from hpsearch.export.greedy import sample_positions
+from hpsearch.export.greedy import ByRole, sample_positions
 from hpsearch.export.programs import write_onnx, write_program
 from hpsearch.export.text import config_text
 from hpsearch.game.random import derive_key
@@ -130,13 +130,13 @@ def export_bundles(
 
 
 def bundle_names(trials: Sequence[Trial]) -> list[str]:
-    """Return the folders of several bundles: the place of each, and its trial."""
     return [f"{place}-trial-{trial.number}" for place, trial in enumerate(trials, start=1)]
 
 
 def _check_finished(trials: Sequence[Trial]) -> None:
-    for number in (trial.number for trial in trials if trial.told != COMPLETE):
-        raise UsageError(f"trial {number} has not finished, so there is nothing to export")
+    unfinished = [trial.number for trial in trials if trial.told != COMPLETE]
+    if unfinished:
+        raise UsageError(f"trial {unfinished[0]} has not finished, so there is nothing to export")
 
 
 def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measures:
@@ -151,14 +151,12 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     if (line := lineage(view, trial)) is not None:
         _write_json(bundle.lineage, line)
     _write_players(bundle, players, f"Trial {trial.number} of the study {view.name}")
+    path = str(source.relative_to(view.folder.root))
     origin = {
         "format": FORMAT,
         "study": view.name,
         "trial": trial.number,
-        "checkpoint": {
-            "path": str(source.relative_to(view.folder.root)),
-            "sha256": checkpoint.identity(source),
-        },
+        "checkpoint": {"path": path, "sha256": checkpoint.identity(source)},
         "command": how.command,
         "at": how.at.isoformat(timespec="seconds"),
         "commit": code_commit(),
@@ -174,10 +172,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     return measures
 
 
-def _measures(
-    view: StudyView, trial: Trial, players: Mapping[str, SavedPlayer], num_games: int
-) -> Measures:
-
+def _measures(view: StudyView, trial: Trial, players: ByRole, num_games: int) -> Measures:
     conditions, rows = certify(players, num_games)
     return {
         "study": view.name,
@@ -193,7 +188,6 @@ def _measures(
 
 
 def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: str) -> None:
-
     tensors = {
         f"{role}.{name}": tensor
         for role, player in players.items()
@@ -235,7 +229,7 @@ def _write_json(path: Path, data: Any) -> None:
 
 def _readme(
     title: str,
-    players: Mapping[str, SavedPlayer],
+    players: ByRole,
     shapes: Mapping[str, Sequence[int]],
     remarks: Sequence[str],
 ) -> str:

@@ -61,9 +61,9 @@ def _work_of(algorithm: str, sizes: str) -> int:
     network, rows = _NETWORK.search(sizes), _NUM_ROWS[algorithm].search(sizes)
     assert network is not None, sizes
     assert rows is not None, sizes
-    widths = [int(width) for width in network[1].split("-")]
+    widths = map(int, network[1].split("-"))
     num_weights = sum((before + 1) * after for before, after in pairwise(widths))
-    return num_weights * prod(int(number) for number in rows.groups())
+    return num_weights * prod(map(int, rows.groups()))
 
 
 def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]]:
@@ -126,11 +126,10 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
 
 def _is_of(study: Study, folder: StudyDir) -> bool:
     """Return whether a folder is that of the study, and not of another one of its name."""
-    try:
+    with suppress(CorruptError, DiskError):
         begun = read_json(folder.spec)
-    except (CorruptError, DiskError):
-        return False
-    return isinstance(begun, dict) and begun.get("storage") == study.spec.storage
+        return isinstance(begun, dict) and begun.get("storage") == study.spec.storage
+    return False
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:
@@ -138,10 +137,8 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
     if said is not None:
         return said.steps_per_second * len(said.members)
     # A job of an older version, see `AttemptDir.heartbeat`.
-    beats = (
-        job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()
-        for assignment in plan.assignments
-    )
+    attempts = (job.study.trial(each.trial).attempt(each.attempt) for each in plan.assignments)
+    beats = (attempt.heartbeat.try_read() for attempt in attempts)
     return sum(beat.steps_per_second for beat in beats if beat is not None)
 
 

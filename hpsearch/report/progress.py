@@ -51,7 +51,10 @@ class Meter:
     def read(self, view: StudyView) -> Progress:
         elapsed = time.monotonic() - self._began
         total, made = steps_in_all(view), steps_made(view)
-        counts = view.state.counts()
+        counts, best, shown = view.state.counts(), view.best(), "no value yet"
+        if best is not None:
+            value = interval_text(best.metrics[view.metric])
+            shown = f"{view.metric} {value} (trial {best.number})"
         self._speed = steps_per_second(view) or (self._speed if counts["running"] else 0.0)
         return Progress(
             elapsed=self._seconds_before + elapsed,
@@ -61,7 +64,7 @@ class Meter:
             counts=counts,
             trials=f"{view.state.num_done} of {view.study.spec.budget.trials}",
             best_word=view.best_word,
-            best=_best_text(view),
+            best=shown,
             generation=generation_text(view),
         )
 
@@ -180,13 +183,6 @@ def _panel(progress: Progress) -> RenderableType:
     )
 
 
-def _best_text(view: StudyView) -> str:
-    best = view.best()
-    if best is None:
-        return "no value yet"
-    return f"{view.metric} {interval_text(best.metrics[view.metric])} (trial {best.number})"
-
-
 class Watcher:
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
@@ -221,8 +217,6 @@ def watch_text(summary: Mapping[str, Any]) -> str:
 
 
 class TrainingDisplay:
-    """Shows how far a trainer is; `show` is a population's watcher."""
-
     def __init__(self, panel: LivePanel, num_steps: int) -> None:
         self._shown = panel
         self._num_steps = num_steps

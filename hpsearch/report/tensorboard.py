@@ -43,10 +43,6 @@ def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
         yield row["step"], float(at) if _is_number(at) else trial.asked_at, values
 
 
-def final_tag(metric: str) -> str:
-    return f"final/{metric}"
-
-
 def _numbers(metrics: Any) -> Iterator[tuple[str, float]]:
     for name, measured in _mapping(metrics).items():
         for key, value in _mapping(measured).items():
@@ -74,21 +70,17 @@ def experiment_summary(study: Study) -> Any:
         else:
             domain = hparams.RealInterval(float(parameter.low), float(parameter.high))
         searched.append(hparams.HParam(name, domain))
-    metrics = [
-        hparams.Metric(final_tag(objective.metric), display_name=objective.metric)
-        for objective in study.spec.objectives
-    ]
+    names = [objective.metric for objective in study.spec.objectives]
+    metrics = [hparams.Metric(f"final/{name}", display_name=name) for name in names]
     return hparams.hparams_config_pb(searched, metrics)
 
 
 def start_summary(study: Study, trial: Trial) -> Any:
     from tensorboard.plugins.hparams import summary_v2 as hparams
 
-    values = {
-        name: _shown(study.space.parameters[name], value)
-        for name, value in study.space.decode(trial.last_params).items()
-    }
-    return hparams.hparams_pb(values, f"trial {trial.number}", trial.asked_at)
+    parameters, values = study.space.parameters, study.space.decode(trial.last_params)
+    shown = {name: _shown(parameters[name], value) for name, value in values.items()}
+    return hparams.hparams_pb(shown, f"trial {trial.number}", trial.asked_at)
 
 
 def end_summary(trial: Trial, at: float) -> Any:
@@ -170,7 +162,7 @@ def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir
             file.write(at, measured_step, values)
             step = max(step, measured_step)
     if trial.told is not None:
-        final = {final_tag(name): measured["value"] for name, measured in trial.metrics.items()}
+        final = {f"final/{name}": measured["value"] for name, measured in trial.metrics.items()}
         file.write(at, max(step, trial.step), final)
         file.write_summary(at, max(step, trial.step), end_summary(trial, at))
 

@@ -22,6 +22,7 @@ from hpsearch.terminal import print_line
 def status_summary(view: StudyView) -> dict[str, Any]:
     best = view.best()
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
+    hours = {"spent": so_far.gpu_hours_spent, "left": so_far.gpu_hours_left}
     retry = None if view.awaited is None else view.folder.driver_retry.try_read()
     live = view.state.live_jobs()
     running = sum(job.began_at is not None for job in live)
@@ -36,11 +37,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "untrained": view.state.num_untrained,
         "tried_again": view.state.num_retries,
         "failures": dict(view.state.tally.failed),
-        "gpu_hours": {
-            "spent": so_far.gpu_hours_spent,
-            "left": so_far.gpu_hours_left,
-            "budget": view.study.spec.budget.gpu_hours,
-        },
+        "gpu_hours": {**hours, "budget": view.study.spec.budget.gpu_hours},
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
@@ -134,7 +131,7 @@ def standing_text(state: StudyState) -> str:
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:
-    """Return how many of the budget's trials have ended, and the number of trials by state."""
+
     counts = counts_text(summary["trials"], summary["untrained"], summary["tried_again"])
     return f"{summary['done']} of {summary['budget']} ({counts})"
 
@@ -162,10 +159,8 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
 def population_lines(population: Mapping[str, Any] | None) -> list[str]:
     if population is None:
         return []
-    playing = "" if population["match"] is None else f", match {population['match']} is played"
-    lines = [
-        f"population: {population['members']} members, {population['matches']} matches{playing}"
-    ]
+    now = "" if population["match"] is None else f", match {population['match']} is played"
+    lines = [f"population: {population['members']} members, {population['matches']} matches{now}"]
     if population["standings"]:
         strengths = (
             f"{standing['member']} (trial {standing['trial']}) {standing['strength']:+.3f}"

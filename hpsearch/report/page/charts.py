@@ -13,6 +13,8 @@ from hpsearch.study.records import Trial
 Chart = dict[str, Any]
 Trace = dict[str, Any]
 Axis = dict[str, Any]
+Look = Mapping[str, Any]
+Numbers = Sequence[float]
 
 SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -26,7 +28,7 @@ MAX_TICKS: Final = 20  # matches up to which each has a tick
 MANY: Final = 200  # lines of one chart from which on they are drawn thinner
 
 
-def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
+def chart(data: Sequence[Trace], layout: Look) -> Chart:
     has_several = sum(trace.get("showlegend", True) for trace in data) > 1
     has_legend = layout.get("showlegend", has_several)
     common = {
@@ -42,7 +44,7 @@ def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
     return {"data": list(data), "layout": {**common, **layout}}
 
 
-def axis(title: str, more: Mapping[str, Any]) -> Axis:
+def axis(title: str, more: Look) -> Axis:
     return {
         "title": {"text": title, "standoff": 6},
         "automargin": True,
@@ -63,24 +65,18 @@ def category_axis(names: Sequence[str]) -> Axis:
     return axis("", {"categoryorder": "array", "categoryarray": list(names)[::-1]})
 
 
-def scatter(
-    mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Mapping[str, Any]
-) -> Trace:
+def scatter(mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Look) -> Trace:
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
 def trial_points(
-    name: str,
-    trials: Iterable[Trial],
-    x: Iterable[Any],
-    y: Iterable[float],
-    marker: Mapping[str, Any],
+    name: str, trials: Iterable[Trial], x: Iterable[Any], y: Iterable[float], marker: Look
 ) -> Trace:
     """Return a point a trial; a click on it leads to the trial's row."""
     return scatter("markers", name, x, y, trial_texts(trials) | {"marker": marker})
 
 
-def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]) -> Trace:
+def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Look) -> Trace:
     return {"type": "bar", "orientation": "h", "name": name, "x": list(x), "y": list(y), **more}
 
 
@@ -108,7 +104,7 @@ def thinner(width: float, num_lines: int) -> float:
     return width * max(0.3, min(1.0, MANY / max(1, num_lines)))
 
 
-def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: str) -> Trace:
+def band(x: Numbers, low: Numbers, high: Numbers, fill: str) -> Trace:
     """Return the area between two curves over ``x``, in a colour of `COLOURS`."""
     red, green, blue = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
     return {
@@ -124,10 +120,7 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: 
     }
 
 
-def intervals(
-    values: Sequence[float], low: Sequence[float], high: Sequence[float]
-) -> dict[str, Any]:
-
+def intervals(values: Numbers, low: Numbers, high: Numbers) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,

@@ -55,16 +55,13 @@ def _line(descent: Ancestry) -> Iterator[Html]:
     line = descent.champions_line()
     if not line:
         return
-    rows = (
-        (str(relative.trial), str(relative.generation), *made)
-        for relative, made in zip(line, made_texts(line), strict=True)
-    )
+    made = zip(line, made_texts(line), strict=True)
+    rows = ((str(relative.trial), str(relative.generation), *how) for relative, how in made)
     header = ("trial", "matches before", "made by", "strength", "changes")
     yield html.folded("The champion's line", html.table(header, rows))
 
 
 def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
-
     line = descent.champions_line()
     look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
     champions = charts.scatter("lines", "the champion's line", *_places(line), look)

@@ -72,11 +72,9 @@ def states_chart(job_spans: Sequence[Span]) -> Chart:
     data = []
     for kind, series in counts.items():
         colour, shape = LOOKS[kind]
-        more = {
-            "stackgroup": "jobs",
-            "line": {"color": colour, "width": 1, "shape": "hv"},
-            "fillpattern": {"shape": shape, **charts.OVER},
-        }
+        line = {"color": colour, "width": 1, "shape": "hv"}
+        pattern = {"shape": shape, **charts.OVER}
+        more = {"stackgroup": "jobs", "line": line, "fillpattern": pattern}
         data.append(charts.scatter("lines", kind, moments, series, more))
     most = max(map(sum, zip(*counts.values(), strict=True)), default=0)
     upright = charts.axis("jobs", {"dtick": 1} if most <= MAX_TICKS else {})

@@ -211,8 +211,5 @@ def plotly_js() -> str:
         smaller = contents(Path(sys.prefix) / SMALLER).decode()
     except (OSError, CorruptError, UnicodeDecodeError):
         return whole
-    return smaller if _versions(smaller) == _versions(whole) else whole
-
-
-def _versions(program: str) -> list[str]:
-    return _VERSION.findall(program[:300])
+    ours, newest = (_VERSION.findall(program[:300]) for program in (smaller, whole))
+    return smaller if ours == newest else whole

@@ -46,26 +46,23 @@ def reading(importances: Importances) -> str:
     )
 
 
-def importance_bars(importances: Importances) -> list[Trace]:
+def importance_chart(importances: Importances) -> Chart:
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
     shares, noise = [bar.share for bar in drawn], [bar.noise for bar in drawn]
     ends = charts.intervals(shares, [bar.low for bar in drawn], [bar.high for bar in drawn])
     look = {"width": 0.4, "marker": {"color": BLUE}, "error_x": ends}
     quiet = {"width": 0.85, "marker": {"color": charts.QUIET}}
-    return [
+    data = [
         charts.flat_bars("noise", noise, names, quiet),
         charts.flat_bars("importance, 95 % interval", shares, names, look),
     ]
-
-
-def importance_layout(importances: Importances) -> dict[str, Any]:
-    names = list(importances.by_name)[::-1]
-    labels = [f"{name}  {importances.by_name[name].share:.2f}" for name in names]
+    labels = [f"{name}  {share:.2f}" for name, share in zip(names, shares, strict=True)]
     upright = {"tickmode": "array", "tickvals": names, "ticktext": labels}
     across = charts.axis("share of what the parameters explain", {"range": [0, 1]})
     axes = charts.axes(across, charts.axis("", upright))
-    return {"height": 136 + 28 * len(names), "barmode": "overlay", **axes}
+    layout = {"height": 136 + 28 * len(names), "barmode": "overlay", **axes}
+    return charts.chart(data, layout)
 
 
 GROUPS: Final = (
@@ -85,10 +82,8 @@ def coordinates_chart(view: StudyView) -> Chart:
     data: list[Trace] = []
     groups = shared_out(values, worst_first=objective.goal == "maximize")
     for (name, colour, width), group in zip(GROUPS, groups, strict=True):
-        lines = [
-            [*_line(view, trials[n]), (len(view.study.space.order), _share(values[n], low, high))]
-            for n in group
-        ]
+        ends = {n: (len(view.study.space.order), _share(values[n], low, high)) for n in group}
+        lines = [[*_line(view, trials[n]), end] for n, end in ends.items()]
         look = {"color": colour, "width": charts.thinner(width, len(trials))}
         more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
         data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
@@ -150,11 +145,8 @@ def _layout(view: StudyView, metric: str, low: float, high: float) -> dict[str, 
 
 def _labels(parameter: Parameter) -> list[tuple[float, str]]:
     if isinstance(parameter, CategoricalParameter):
-        last = len(parameter.choices) - 1
-        return [
-            (_share(at, 0, last), charts.words(label_of(choice)))
-            for at, choice in enumerate(parameter.choices)
-        ]
+        labels = [charts.words(label_of(choice)) for choice in parameter.choices]
+        return [(_share(at, 0, len(labels) - 1), label) for at, label in enumerate(labels)]
     return [(0.0, setting_text(parameter.low)), (1.0, setting_text(parameter.high))]
 
 
@@ -188,8 +180,8 @@ def parameters_section(material: Material) -> Iterator[Html]:
             yield html.missing(f"{measured[0].upper()}{measured[1:]}.")
             continue
         yield html.paragraph(importance_sentence(measured, objective.metric))
-        chart = charts.chart(importance_bars(measured), importance_layout(measured))
-        yield html.figure(chart, f"importances-{place}", reading(measured))
+        caption = reading(measured)
+        yield html.figure(importance_chart(measured), f"importances-{place}", caption)
     if view.study.spec.population is not None:
         yield html.paragraph(
             "A trial of a population goes on from its parents, so its value says as much of them "

@@ -55,8 +55,6 @@ FORMAT: Final = 2  # to be raised where what is measured, or how, changes betwee
 
 @dataclass(frozen=True)
 class MeasuredPlayers:
-    """What the file of measurements holds."""
-
     format: int
     version: str  # of hpsearch
     checkpoint: str  # sha256
@@ -95,12 +93,9 @@ def tree_svg(tree: Tree, title: str) -> Html:
     """Draw a tree; ``title`` says to those who cannot see it what it is."""
     boxes = blowup_tree.boxes_of(tree)
     width, height = blowup_tree.extent(boxes)
-    edges = (
-        _edge(node, boxes[node.parent], box)
-        for node, box in zip(tree.nodes, boxes, strict=True)
-        if node.parent is not None
-    )
-    nodes = (_node(node, box) for node, box in zip(tree.nodes, boxes, strict=True))
+    placed = list(zip(tree.nodes, boxes, strict=True))
+    edges = (_edge(n, boxes[n.parent], box) for n, box in placed if n.parent is not None)
+    nodes = (_node(node, box) for node, box in placed)
     return Html(
         f'<div class="scroll" data-middle="{boxes[0].x:.0f}"><svg class="tree" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '

@@ -58,9 +58,8 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
     look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
     best = best_so_far(values, objective.goal)
     line = charts.scatter("lines", "best so far", numbers, best, look)
-    layout = charts.axes("trial", objective.metric) | {
-        "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}
-    }
+    edge = {"yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}}
+    layout = charts.axes("trial", objective.metric) | edge
     return charts.chart([{**measured, "error_y": error}, line, *_marks(view)], layout)
 
 
@@ -74,12 +73,9 @@ def _marks(view: StudyView) -> Iterator[Trace]:
     for how, ink, mark, height in kinds:
         if trials := view.state.told(how):
             marker = {"color": ink, "symbol": mark, "size": 8}
-            numbers = [trial.number for trial in trials]
-            yield {
-                **charts.trial_points(how, trials, numbers, [height] * len(trials), marker),
-                "yaxis": "y2",
-                "hovertemplate": "trial %{x}<extra></extra>",
-            }
+            numbers, heights = [trial.number for trial in trials], [height] * len(trials)
+            points = charts.trial_points(how, trials, numbers, heights, marker)
+            yield points | {"yaxis": "y2", "hovertemplate": "trial %{x}<extra></extra>"}
 
 
 def strength_chart(view: StudyView) -> Chart:
@@ -251,7 +247,6 @@ def _with_band(name: str, curve: MeasuredCurve, place: int) -> list[Trace]:
 
 
 def seeds_chart(seeds: Mapping[int, Sequence[MeasuredCurve]], metric: str) -> Chart:
-
     data: list[Trace] = []
     for place, (trial, curves) in enumerate(seeds.items()):
         steps, low, mean, high = over_seeds(curves)
