@@ -46,17 +46,11 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes level by level; the root comes first."""
-
-    nodes: tuple[TreeNode, ...]
+    nodes: tuple[TreeNode, ...]  # level by level, the root first
 
     @property
     def depth(self) -> int:
         return max(node.depth for node in self.nodes)
-
-    @property
-    def num_decisions(self) -> int:
-        return sum(node.state == "played" for node in self.nodes)
 
     @property
     def is_endless(self) -> bool:
@@ -123,9 +117,8 @@ def _level(
 ) -> list[TreeNode]:
     """Return nodes for ``points`` int32 (B, N, D), as yet without the host's choices."""
     nodes = []
-    for position, is_capped, parent, axis in zip(
-        points.cpu(), capped.tolist(), parents, axes, strict=True
-    ):
+    columns = zip(points.cpu(), capped.tolist(), parents, axes, strict=True)
+    for position, is_capped, parent, axis in columns:
         state: State = "over" if rules.is_over(position) else "played"
         state = "capped" if is_capped else state
         nodes.append(TreeNode(parent, axis, depth, points_text(position), "", state))
@@ -150,7 +143,8 @@ def tree_text(tree: Tree) -> str:
 
 
 def summary(tree: Tree) -> str:
-    choices = "1 choice" if tree.num_decisions == 1 else f"{tree.num_decisions} choices"
+    number = sum(node.state == "played" for node in tree.nodes)
+    choices = "1 choice" if number == 1 else f"{number} choices"
     return f"{worst_case(tree)} in the worst case, {choices} shown"
 
 
@@ -161,8 +155,6 @@ def worst_case(tree: Tree) -> str:
     return moves if tree.is_whole else f"at least {moves}"
 
 
-TREE_DEPTH: Final = 30
-TREE_NODES: Final = 150
 STARTS: Final = {case.name: case.points for case in ADE}
 
 
@@ -170,17 +162,16 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
     """Return the tree of a player's greedy host from an ADE start; UsageError if none."""
     if start not in STARTS:
         raise UsageError(unknown_name("start of a tree", start, STARTS))
-    host, game, rows = player.host, player.game, STARTS[start]
+    host, name, game, rows = player.host, player.name, player.game, STARTS[start]
     if host is None or not player.is_deterministic:
         raise UsageError(
-            f"a blow-up tree shows a host that does not draw its moves, but {player.name} is "
-            "none; leave out --tree"
+            f"a blow-up tree shows a host that does not draw its moves, but {name} is none; "
+            "leave out --tree"
         )
     if game.dimension != len(rows[0]) or game.max_num_points < len(rows):
         raise UsageError(
-            f"the start {start} has {len(rows)} points in {len(rows[0])} "
-            f"dimensions, but {player.name} plays {game.max_num_points} in {game.dimension}; "
-            "leave out --tree"
+            f"the start {start} has {len(rows)} points in {len(rows[0])} dimensions, but {name} "
+            f"plays {game.max_num_points} in {game.dimension}; leave out --tree"
         )
 
     def greedy(positions: Tensor) -> Tensor:
@@ -217,9 +208,7 @@ def best_host(dimension: int) -> Host:
 def _tree(host: Host, rows: Rows, num_rows: int, *, reposition: bool) -> Tree:
     points = torch.full((num_rows, len(rows[0])), rules.PADDING, dtype=torch.int32)
     points[: len(rows)] = torch.tensor(rows, dtype=torch.int32)
-    return blowup_tree(
-        host, points, reposition=reposition, max_depth=TREE_DEPTH, max_nodes=TREE_NODES
-    )
+    return blowup_tree(host, points, reposition=reposition, max_depth=30, max_nodes=150)
 
 
 LEVEL: Final = 86  # pixels from one level to the next
@@ -236,10 +225,8 @@ MAX_LINES: Final = 4  # lines of points that a node shows
 
 @dataclass(frozen=True)
 class Box:
-    """Where a node or an answer is drawn, in pixels, y downward."""
-
-    x: float  # of its middle
-    y: float
+    x: float  # of its middle, in pixels
+    y: float  # downward
     width: float = 0.0
     height: float = 0.0
 
@@ -276,10 +263,8 @@ def label(node: TreeNode) -> list[str]:
 
 
 def extent(boxes: Sequence[Box]) -> tuple[float, float]:
-    return (
-        max(box.x + box.width / 2 for box in boxes) + GAP,
-        max(box.y + box.height / 2 for box in boxes) + GAP,
-    )
+    right = max(box.x + box.width / 2 for box in boxes)
+    return right + GAP, max(box.y + box.height / 2 for box in boxes) + GAP
 
 
 def answer_of(above: Box, below: Box) -> Box:
@@ -320,15 +305,6 @@ def write_picture(tree: Tree, title: str, path: Path) -> None:
 
 
 def _write(axes: "Axes", box: Box, text: str, ink: str, frame: Mapping[str, Any]) -> None:
-    axes.text(
-        box.x,
-        box.y,
-        text,
-        fontsize=6.5,
-        color=ink,
-        ha="center",
-        va="center",
-        linespacing=1.25,
-        zorder=3,
-        bbox={"edgecolor": EDGE, "linewidth": 0.6, **frame},
-    )
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.25, "zorder": 3}
+    bbox = {"edgecolor": EDGE, "linewidth": 0.6, **frame}
+    axes.text(box.x, box.y, text, fontsize=6.5, color=ink, bbox=bbox, **middle)

@@ -18,9 +18,7 @@ from hpsearch.study.view import StudyView, best_trial
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration, and the best trial that had it."""
-
-    trial: Trial
+    trial: Trial  # the best of those with the same configuration
     values: dict[str, Any]  # of its parameters
 
     @property
@@ -39,10 +37,8 @@ def all_candidates(view: StudyView) -> list[Candidate]:
 
 
 def finished(view: StudyView) -> list[Trial]:
-    names = [objective.metric for objective in view.study.spec.objectives]
-    return [
-        trial for trial in view.state.told(COMPLETE) if all(name in trial.metrics for name in names)
-    ]
+    names = {objective.metric for objective in view.study.spec.objectives}
+    return [trial for trial in view.state.told(COMPLETE) if names <= trial.metrics.keys()]
 
 
 def front(view: StudyView) -> list[Trial]:
@@ -51,9 +47,7 @@ def front(view: StudyView) -> list[Trial]:
     if not trials:
         return []
     signs = np.array([1.0 if objective.goal == "maximize" else -1.0 for objective in objectives])
-    measured = [
-        [trial.metrics[objective.metric]["value"] for objective in objectives] for trial in trials
-    ]
+    measured = [[trial.metrics[o.metric]["value"] for o in objectives] for trial in trials]
     values = signs * measured  # (trials, objectives)
     in_front = np.flatnonzero(front_of_each(values) == 0)
     return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]
@@ -98,12 +92,10 @@ def the_front(view: StudyView) -> list[Trial]:
 
 @dataclass(frozen=True)
 class Played:
-    """Rho of all pairs of a match. Axes: P hosts, Q agents."""
-
     match: int
     hosts: tuple[str, ...]
     agents: tuple[str, ...]
-    rho: Floats  # (P, Q), over the games of all sets of starts together
+    rho: Floats  # (hosts, agents), over the games of all sets of starts together
     games: int  # of each pair
 
 
@@ -122,10 +114,5 @@ def read_played(view: StudyView) -> Played | str:
     if games.moves.shape != plan.shape:
         raise CorruptError(f"the games of match {number} in {files.root} are not those of its plan")
     moves = np.concatenate(list(games.moves), axis=2)  # (P, Q, S * G)
-    return Played(
-        number,
-        tuple(host.name for host in plan.hosts),
-        tuple(agent.name for agent in plan.agents),
-        1.0 / moves.mean(axis=2),
-        moves.shape[2],
-    )
+    hosts, agents = (tuple(player.name for player in side) for side in (plan.hosts, plan.agents))
+    return Played(number, hosts, agents, 1.0 / moves.mean(axis=2), moves.shape[2])

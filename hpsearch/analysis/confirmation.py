@@ -14,13 +14,8 @@ from rich.console import Console
 from hpsearch.analysis.candidates import all_candidates, last_match
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import read_json
-from hpsearch.population.statistics import (
-    Floats,
-    chance_of_best,
-    drawn_means,
-    interquartile_mean,
-    interval,
-)
+from hpsearch.population import statistics
+from hpsearch.population.statistics import Floats
 from hpsearch.schema import field_hints, read
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
@@ -29,18 +24,14 @@ from hpsearch.terminal import print_line, print_whole, text_table
 CONFIDENCE: Final = 0.95
 NUM_DRAWS: Final = 100_000  # by which a chance is known to a third of a percent
 MIN_SEEDS_OF_IQM: Final = 4  # below which it leaves nothing out
-MAXIMIZE: Final = "maximize"
 
 
 class CandidateVerdict(NamedTuple):
-    mean: float | None  # None where no training has finished
+    mean: float | None = None  # None where no training has finished
     low: float | None = None  # lower end of the 95 % interval, None if unknown
     high: float | None = None  # upper end
     iqm: float | None = None  # interquartile mean over seeds; None for fewer than four
     chance: float | None = None  # of being the best of all, None if unknown
-
-
-UNKNOWN: Final = CandidateVerdict(None)
 
 
 @dataclass(frozen=True)
@@ -52,8 +43,6 @@ class SeedTraining:
 
 @dataclass(frozen=True)
 class ConfirmedTrial:
-    """One candidate, with what the search believed of it and what was measured."""
-
     trial: int  # of the search
     search: dict[str, float | None]  # value, low and high that the search believed
     mean: float | None  # these five as in `CandidateVerdict`
@@ -96,16 +85,15 @@ class Confirmation:
 
 def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateVerdict]:
     """Return verdicts by the scores of seeds, at least one each; spread as `drawn_means`."""
-    sign = 1.0 if goal == MAXIMIZE else -1.0
+    sign = 1.0 if goal == "maximize" else -1.0
     signed = [sign * np.array(score) for score in scores]
     means = [float(np.mean(score)) for score in scores]
-    iqms = [
-        float(interquartile_mean(score)) if len(score) >= MIN_SEEDS_OF_IQM else None
-        for score in scores
-    ]
-    if max(len(score) for score in scores) < 2:
+    iqm = statistics.interquartile_mean
+    iqms = [float(iqm(score)) if len(score) >= MIN_SEEDS_OF_IQM else None for score in scores]
+    if max(map(len, scores)) < 2:
         return [CandidateVerdict(mean) for mean in means]
-    return _verdicts(means, iqms, drawn_means(signed, np.random.default_rng(0), NUM_DRAWS), sign)
+    draws = statistics.drawn_means(signed, np.random.default_rng(0), NUM_DRAWS)
+    return _verdicts(means, iqms, draws, sign)
 
 
 def judge_draws(values: Sequence[float], draws: Floats) -> list[CandidateVerdict]:
@@ -115,22 +103,22 @@ def judge_draws(values: Sequence[float], draws: Floats) -> list[CandidateVerdict
 def _verdicts(
     means: Sequence[float], iqms: Sequence[float | None], draws: Floats, sign: float
 ) -> list[CandidateVerdict]:
-    ends = np.sort(sign * interval(draws, CONFIDENCE), axis=0)
-    numbers = zip(means, *ends.tolist(), iqms, chance_of_best(draws).tolist(), strict=True)
+    ends = np.sort(sign * statistics.interval(draws, CONFIDENCE), axis=0)
+    chances = statistics.chance_of_best(draws).tolist()
+    numbers = zip(means, *ends.tolist(), iqms, chances, strict=True)
     return [CandidateVerdict(*of_candidate) for of_candidate in numbers]
 
 
 def ranked(trials: Sequence[ConfirmedTrial], goal: str) -> tuple[ConfirmedTrial, ...]:
     """Return candidates best first, those of which nothing is known last."""
-    sign = -1.0 if goal == MAXIMIZE else 1.0
+    sign = -1.0 if goal == "maximize" else 1.0
     return tuple(sorted(trials, key=lambda trial: (trial.mean is None, sign * (trial.mean or 0.0))))
 
 
 def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
     """Return a confirmation as JSON holds it: its published fields, best (a trial) and held_up."""
     best = confirmation.best.trial
-    held_up = best == confirmation.favourite
-    return {**asdict(confirmation), "best": best, "held_up": held_up}
+    return {**asdict(confirmation), "best": best, "held_up": best == confirmation.favourite}
 
 
 def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
@@ -139,16 +127,14 @@ def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
     if data is None:
         return None
     try:
-        return int(data["best"]), _is_current(view, data)
+        best = int(data["best"])
+        if view.study.spec.population is not None:
+            return best, bool(data["match"] == last_match(view))
+        compared = {entry["trial"] for entry in data["trials"]}
+        today = {candidate.trial.number for candidate in all_candidates(view)[: data["top"]]}
+        return best, compared == today
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(view) from error
-
-
-def _is_current(view: StudyView, data: Any) -> bool:
-    if view.study.spec.population is not None:
-        return bool(data["match"] == last_match(view))
-    compared = {entry["trial"] for entry in data["trials"]}
-    return compared == {best.trial.number for best in all_candidates(view)[: data["top"]]}
 
 
 def whole_confirmation(view: StudyView) -> Confirmation | None:
@@ -189,8 +175,7 @@ def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
         return best, unconfirmed(view, confirm)
     trial, is_current = confirmed
     if not is_current:
-        remark = f"the confirmation of {name} is out of date, its best are others by now"
-        return best, remark
+        return best, f"the confirmation of {name} is out of date, its best are others by now"
     if trial == best.number:
         return best, None
     what = f"exported is trial {trial}, the best when confirmed; the search's is {best.number}"
@@ -257,7 +242,7 @@ def _favourite_text(confirmation: Confirmation) -> str:
     if favourite is None or favourite.mean is None:
         return f"of {who} nothing is known; trial {best.trial} is best"
     mean, believed = favourite.mean, favourite.search["value"]
-    sign = 1.0 if confirmation.goal == MAXIMIZE else -1.0
+    sign = 1.0 if confirmation.goal == "maximize" else -1.0
     how = f"does not hold up: {mean:.4f} when held out"
     # Strengths in another match are against others, so they say nothing of luck.
     if is_search and believed is not None and sign * (believed - mean) > 0:

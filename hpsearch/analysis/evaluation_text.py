@@ -134,7 +134,6 @@ def yardstick_line(yardstick: Yardstick) -> str:
 
 
 def exploitability_line(role: str, exploited: Exploited) -> str:
-    """Return what a best response of a stated budget takes from a role's player."""
     learner = {"host": "an agent", "agent": "a host"}[role]
     taken, response, panel = (
         interval_text(asdict(each)) for each in (exploited, exploited.response, exploited.panel)

@@ -26,7 +26,6 @@ from hpsearch.trainers.published import RHOS, TRAINED
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.yardstick import Yardstick, check_size, measure
 
-RANDOM_PLAYERS: Final = ("random", "random_pair")  # scripted players that draw their moves
 STANDARD_GAME: Final = GameConfig(
     dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True, reward="terminal"
 )
@@ -62,19 +61,19 @@ def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
         max_steps=STANDARD_GAME.max_steps,
         exploration=0.0,
         modes=MODES[:1],
-        is_deterministic=name not in RANDOM_PLAYERS,
+        is_deterministic=name not in ("random", "random_pair"),  # which draw their moves
     )
 
 
 def _learned(path: Path, device: torch.device) -> ExaminedPlayer:
     players = {role: load_player(path, role, device) for role in saved_roles(path)}
-    host, agent = players.get("host"), players.get("agent")
+    policies = {role: player.policy for role, player in players.items()}
     player = next(iter(players.values()))
     return ExaminedPlayer(
         f"{path.parent.parent.name} at step {player.step:,}",
         checkpoint=path,
-        host=None if host is None else host.policy,
-        agent=None if agent is None else agent.policy,
+        host=policies.get("host"),
+        agent=policies.get("agent"),
         game=game_config(player.config),
         max_steps=player.config.evaluation.max_steps,
         exploration=player.config.evaluation.er,
@@ -101,7 +100,6 @@ def find_checkpoint(path: Path) -> Path:
     raise UsageError(f"no folder {path}; {unknown_name('scripted player', str(path), names)}")
 
 
-GPU: Final = "cuda"
 CPU: Final = torch.device("cpu")
 SPLIT: Final = "confirmation"  # starts that neither training nor the search uses
 REFERENCES: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
@@ -146,36 +144,25 @@ def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
     # Scripted players, who have one mode, did not learn together.
     if player.host is not None and player.agent is not None and len(player.modes) > 1:
         pair = evaluate("host", player.host, {"agent": player.agent}, 1, how)[0]
-    return PlayerReport(
-        player.name,
-        plan.num_games,
-        player.max_steps,
-        plan.match_moves,
-        tuple(
-            _role_report(role, policy, player, plan, how)
-            for role, policy in (("host", player.host), ("agent", player.agent))
-            if policy is not None
-        ),
-        pair,
-        _published(player),
+    roles = tuple(
+        _role_report(role, policy, player, plan, how)
+        for role, policy in (("host", player.host), ("agent", player.agent))
+        if policy is not None
     )
+    sizes = plan.num_games, player.max_steps, plan.match_moves
+    return PlayerReport(player.name, *sizes, roles, pair, _published(player))
 
 
 def _role_report(
     role: str, policy: Policy, player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement
 ) -> RoleReport:
     opponents, greedy = scripted(PANELS[role]), replace(how, modes=MODES[:1])
-    return RoleReport(
-        role,
-        evaluate(role, policy, opponents, 1, how)[0],
-        {
-            name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
-            for name in REFERENCES[role]
-        },
-        _matches(role, policy, player.game, plan.match_moves),
-        _yardstick(role, policy, player),
-        _exploited(role, player, plan),
-    )
+    own = evaluate(role, policy, opponents, 1, how)[0]
+    others = {name: ScriptedPolicy(name) for name in REFERENCES[role]}
+    references = {n: evaluate(role, other, opponents, 1, greedy)[0] for n, other in others.items()}
+    matches = _matches(role, policy, player.game, plan.match_moves)
+    yardstick, exploited = _yardstick(role, policy, player), _exploited(role, player, plan)
+    return RoleReport(role, own, references, matches, yardstick, exploited)
 
 
 def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
@@ -195,19 +182,14 @@ def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Expl
 def _matches(
     role: str, policy: Policy, game: GameConfig, num_moves: int | None
 ) -> dict[str, MatchResult] | str:
-    published = PUBLISHED
+    dimension, most, start = game.dimension, game.max_num_points, PUBLISHED.num_points
     if num_moves is None:
         return "none was asked for"
-    if game.dimension != published.dimension:
-        return f"it is played in {published.dimension} dimensions, the player in {game.dimension}"
-    if game.max_num_points < published.num_points:
-        return (
-            f"it begins with {published.num_points} points, the player knows at most "
-            f"{game.max_num_points}"
-        )
-    rules = replace(
-        published, num_moves=num_moves, num_rows=game.max_num_points, reposition=game.reposition
-    )
+    if dimension != PUBLISHED.dimension:
+        return f"it is played in {PUBLISHED.dimension} dimensions, the player in {dimension}"
+    if most < start:
+        return f"it begins with {start} points, the player knows at most {most}"
+    rules = replace(PUBLISHED, num_moves=num_moves, num_rows=most, reposition=game.reposition)
     pairs: dict[str, tuple[Policy, Policy]]
     if role == "host":
         pairs = {name: (policy, ScriptedPolicy(name)) for name in MATCH_AGENTS}
@@ -217,25 +199,19 @@ def _matches(
 
 
 def _yardstick(role: str, policy: Policy, player: ExaminedPlayer) -> Yardstick | str:
-    game = player.game
+    game, rows = player.game, player.game.max_num_points
     if not player.is_deterministic:
         return "the player draws its moves, so it has no worst case"
-    if too_large := check_size(game.dimension, game.max_num_points):
-        return too_large
-    return measure(
-        role, policy, num_rows=game.max_num_points, reposition=game.reposition, device=CPU
-    )
+    too_large = check_size(game.dimension, rows)
+    return too_large or measure(role, policy, num_rows=rows, reposition=game.reposition, device=CPU)
 
 
 def _published(player: ExaminedPlayer) -> dict[str, float]:
     game = player.game
     if (game.dimension, game.max_value, player.max_steps) != (3, 20, 100):
         return {}
-    return {
-        rho.agent: rho.value
-        for rho in RHOS
-        if rho.host == TRAINED and rho.num_points == game.max_num_points
-    }
+    known = (rho for rho in RHOS if rho.num_points == game.max_num_points)
+    return {rho.agent: rho.value for rho in known if rho.host == TRAINED}
 
 
 CERTIFIED_BESIDE: Final = {
@@ -258,24 +234,21 @@ def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Compared
     for role, player in players.items():
         how = held_out_games(player.config, num_games, player.net.weights.device)
         opponents = scripted(player.config.measured_against()[role])
-        own = evaluate(role, player.policy, opponents, 1, how)[0].metrics
-        measured = {"trained": own}
-        greedy = replace(how, modes=MODES[:1])
-        for name in CERTIFIED_BESIDE[role]:
-            measured[name] = evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0].metrics
-        for name, metrics in measured.items():
+        policies: dict[str, Policy] = {"trained": player.policy}
+        policies |= {name: ScriptedPolicy(name) for name in CERTIFIED_BESIDE[role]}
+        for name, policy in policies.items():
+            metrics = evaluate(role, policy, opponents, 1, how)[0].metrics
             rows.append(ComparedPlayer(name, role, {m: asdict(rho) for m, rho in metrics.items()}))
+            how = replace(how, modes=MODES[:1])  # scripted players have one mode
     return rows
 
 
 def held_out_games(config: TrainerConfig, num_games: int, device: torch.device) -> Measurement:
     """Return how the players of a configuration are measured on starts that it never used."""
-    rules = config.evaluation
-    return Measurement(
-        game_config(config), num_games, rules.max_steps, rules.er, SPLIT, MODES, device
-    )
+    how = config.evaluation
+    return Measurement(game_config(config), num_games, how.max_steps, how.er, SPLIT, MODES, device)
 
 
 def device_of(name: str) -> torch.device:
     """Return where players that learned on a device play: there, if this machine has it."""
-    return torch.device(GPU if name == GPU and torch.cuda.is_available() else "cpu")
+    return torch.device("cuda" if name == "cuda" and torch.cuda.is_available() else "cpu")

@@ -11,17 +11,9 @@ from typing import Final
 import numpy as np
 import torch
 
-from hpsearch.analysis.candidates import Candidate, last_match
-from hpsearch.analysis.confirmation import (
-    MAXIMIZE,
-    UNKNOWN,
-    Confirmation,
-    ConfirmedTrial,
-    SeedTraining,
-    judge_draws,
-    judge_seeds,
-    ranked,
-)
+from hpsearch.analysis import confirmation
+from hpsearch.analysis.candidates import Candidate, last_match, strongest_members
+from hpsearch.analysis.confirmation import Confirmation, ConfirmedTrial, SeedTraining
 from hpsearch.analysis.examination import SPLIT, device_of, held_out_games
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.best_response import exploit
@@ -30,8 +22,7 @@ from hpsearch.population.fitness import Places, opponent_weights, strengths
 from hpsearch.population.options import Matches, PopulationOptions, scripted_players
 from hpsearch.population.statistics import Floats, resampled_rho
 from hpsearch.study.derived import SEED, key
-from hpsearch.study.records import COMPLETE, PopulationRecord, Trial
-from hpsearch.study.spec import Objective
+from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
@@ -39,6 +30,8 @@ from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.evaluation import evaluate, scripted
 from hpsearch.trainers.metrics import PANELS, exploitability_name
 from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
+
+Values = dict[str, float]  # of metrics, by name
 
 
 def compare_seeds(
@@ -49,49 +42,39 @@ def compare_seeds(
     response_steps: int | None,
 ) -> Confirmation:
     """Measure what was trained on held-out starts, also by best responses, and compare it."""
-    objective = view.study.spec.objectives[0]
+    metric, goal = view.metric, view.study.spec.objectives[0].goal
     seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
-    trials = _judged(compared, seeds, failed, objective)
-    return Confirmation(
-        study=view.name,
-        trained_by=trained.name,
-        metric=objective.metric,
-        goal=objective.goal,
-        games=num_games,
-        response_steps=response_steps,
-        top=len(compared),
-        match=None,
-        favourite=best_trial(view).number,
-        trials=ranked(trials, objective.goal),
-    )
-
-
-def _judged(
-    compared: Sequence[Candidate],
-    seeds: Mapping[str, Sequence[SeedTraining]],
-    failed: Mapping[str, int],
-    objective: Objective,
-) -> list[ConfirmedTrial]:
-    """Return the candidates, judged by their trainings; the mappings are by configuration."""
-    metric = objective.metric
     known = [candidate.key for candidate in compared if seeds.get(candidate.key)]
     scores = [[seed.metrics[metric] for seed in seeds[key]] for key in known]
-    verdicts = dict(zip(known, judge_seeds(scores, objective.goal), strict=True))
-    return [
+    verdicts = dict(zip(known, confirmation.judge_seeds(scores, goal), strict=True))
+    trials = [
         ConfirmedTrial(
             candidate.trial.number,
             {end: candidate.trial.metrics[metric][end] for end in ("value", "low", "high")},
-            *verdicts.get(candidate.key, UNKNOWN),
+            *verdicts.get(candidate.key, confirmation.CandidateVerdict()),
             failed.get(candidate.key, 0),
             tuple(seeds.get(candidate.key, ())),
         )
         for candidate in compared
     ]
+    return Confirmation(
+        study=view.name,
+        trained_by=trained.name,
+        metric=metric,
+        goal=goal,
+        games=num_games,
+        response_steps=response_steps,
+        top=len(compared),
+        match=None,
+        favourite=best_trial(view).number,
+        trials=confirmation.ranked(trials, goal),
+    )
 
 
 def _seeds(
     trained: StudyView, num_games: int, response_steps: int | None
 ) -> dict[str, list[SeedTraining]]:
+    """Return the trainings of each configuration, by its key."""
     finished = trained.state.told(COMPLETE)
     values = held_out_values(trained, finished, num_games)
     trainings: dict[str, list[SeedTraining]] = {}
@@ -110,12 +93,10 @@ def _seeds(
     return trainings
 
 
-def held_out_values(
-    view: StudyView, trials: Sequence[Trial], num_games: int
-) -> dict[int, dict[str, float]]:
+def held_out_values(view: StudyView, trials: Sequence[Trial], num_games: int) -> dict[int, Values]:
     """Return metrics on held-out starts, by trial; one without checkpoint is said and left out."""
     metrics = [objective.metric for objective in view.study.spec.objectives]
-    values: dict[int, dict[str, float]] = {}
+    values: dict[int, Values] = {}
     for trial in trials:
         try:
             values[trial.number] = _measured(view, trial, metrics, num_games)
@@ -124,11 +105,9 @@ def held_out_values(
     return {number: known for number, known in values.items() if len(known) == len(metrics)}
 
 
-def _measured(
-    view: StudyView, trial: Trial, metrics: Sequence[str], num_games: int
-) -> dict[str, float]:
+def _measured(view: StudyView, trial: Trial, metrics: Sequence[str], num_games: int) -> Values:
     device = device_of(view.config(trial)["device"])
-    values: dict[str, float] = {}
+    values: Values = {}
     for role in _roles(metrics):
         player = load_player(_last_checkpoint(view, trial), role, device)
         known = player.config.measured_against()[role]
@@ -153,9 +132,7 @@ def _opponents(metrics: Sequence[str], role: str) -> set[str]:
     return names
 
 
-def exploited_values(
-    view: StudyView, trial: Trial, num_games: int, response_steps: int
-) -> dict[str, float]:
+def exploited_values(view: StudyView, trial: Trial, num_games: int, response_steps: int) -> Values:
     """Return what best responses take from the objectives' roles; raises as `exploit`."""
     config = view.config(trial)
     return {
@@ -177,17 +154,14 @@ def _last_checkpoint(view: StudyView, trial: Trial) -> Path:
     return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
 
 
-def _failed(
-    view: StudyView, trained: StudyView, compared: Sequence[Candidate]
-) -> Mapping[str, int]:
+def _failed(view: StudyView, trained: StudyView, compared: Sequence[Candidate]) -> dict[str, int]:
     """Return how many trainings of each configuration failed for good, which is told on stderr."""
     failures: dict[str, list[Trial]] = {}
     for trial in trained.state.failed_for_good():
         failures.setdefault(_key(trained, trial), []).append(trial)
     for candidate in compared:
-        for kind, count in Counter(
-            trial.failure for trial in failures.get(candidate.key, ())
-        ).items():
+        kinds = Counter(trial.failure for trial in failures.get(candidate.key, ()))
+        for kind, count in kinds.items():
             say(
                 f"trial {candidate.trial.number} of {view.name}: {count} of "
                 f"its trainings failed ({kind}); it is compared on the seeds it has"
@@ -257,9 +231,6 @@ def playing_device(view: StudyView) -> torch.device:
     return device_of(str(next(iter(view.study.bases.values()))["device"]))
 
 
-METRIC: Final = "strength"
-
-
 def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
     """Let the ``top`` of the last match, as many champions, and the panel meet again."""
     name, number, best = view.name, last_match(view), view.best()
@@ -268,7 +239,9 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
             f"no match of {name} has been judged yet; look at it with: hpsearch status {name}"
         )
     population = view.state.population
-    paths = last_checkpoints(view, _strongest(population, number, top))
+    champions = population.archive[-top:][::-1]
+    met = dict.fromkeys([*strongest_members(view)[:top], *champions])
+    paths = last_checkpoints(view, met)
     if not paths:
         raise HpsearchError(
             f"the checkpoints of the strongest of {name} are gone or damaged, so no trial can "
@@ -281,25 +254,16 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
         believed |= match.strengths
     trials = [
         ConfirmedTrial(trial, {"value": believed.get(trial), "low": None, "high": None}, *verdict)
-        for trial, verdict in zip(paths, judge_draws(values, samples), strict=True)
+        for trial, verdict in zip(paths, confirmation.judge_draws(values, samples), strict=True)
     ]
     return Confirmation(
         study=name,
         trained_by=None,
-        metric=METRIC,
-        goal=MAXIMIZE,
+        metric="strength",
+        goal="maximize",
         games=num_games,
-        response_steps=None,
         top=top,
         match=number,
         favourite=best.number,
-        trials=ranked(trials, MAXIMIZE),
+        trials=confirmation.ranked(trials, "maximize"),
     )
-
-
-def _strongest(population: PopulationRecord, match: int, top: int) -> list[int]:
-    """Return the ``top`` strongest members of a match, then as many champions; each trial once."""
-    members = population.matches[match].strengths
-    strongest = sorted(members, key=lambda trial: -members[trial])[:top]
-    champions = population.archive[-top:][::-1]
-    return list(dict.fromkeys([*strongest, *champions]))

@@ -145,10 +145,8 @@ def _limits(shuffled: Array) -> Array:
     which a share CONFIDENCE of the shuffles is within all limits.
     """
     ordered = np.sort(shuffled, axis=0)
-    ranks = [
-        np.searchsorted(ordered[:, column], shuffled[:, column], "right")
-        for column in range(shuffled.shape[1])
-    ]
+    columns = zip(ordered.T, shuffled.T, strict=True)
+    ranks = [np.searchsorted(in_order, drawn, "right") for in_order, drawn in columns]
     highest = np.sort(np.max(ranks, axis=0))
     # One more than the shuffles: what was measured counts as one of them.
     rank = int(highest[min(len(highest), math.ceil(CONFIDENCE * (len(highest) + 1))) - 1])
@@ -184,8 +182,7 @@ class _Divergences:
         """Return float (parameters,) by losses of the places; 0 for one that none has."""
         self._study.shown = [self._trials[place] for place in places]
         present = {name for trial in self._study.shown for name in trial.params}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns where a parameter had few values
+        with warnings.catch_warnings(action="ignore"):  # it warns where a parameter had few values
             by_name = self._evaluator.evaluate(
                 self._study,
                 [name for name in self.names if name in present],

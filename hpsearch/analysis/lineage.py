@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from hpsearch.analysis.pictures import BLACK, COLOURS, drawing
+from hpsearch.analysis.pictures import COLOURS, drawing
 from hpsearch.cluster.study_dir import owner_of
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.study.database import Database, StudyRecords
@@ -103,12 +103,15 @@ def read_lineage(view: StudyView) -> Ancestry:
     strengths: dict[int, float] = {}
     for match in view.state.population.matches.values():
         strengths = {**match.strengths, **strengths}
-    founders = [_founder(view, place) for place in spec.population.founders]
-    by_content = {
-        node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
-        for node in nodes
-    }
-    ended = [node for node in nodes if node.sha256 == view.state.trials[node.trial].sha256]
+    paths = [(view.study.path.parent / place).absolute() for place in spec.population.founders]
+    founders = [
+        FounderRecord(study, trial, str(path))
+        for path in paths
+        for study, trial in [owner_of(path) or (None, None)]
+    ]
+    trials = view.state.trials
+    by_content = {n.sha256: _relative(trials[n.trial], n, strengths, founders) for n in nodes}
+    ended = [node for node in nodes if node.sha256 == trials[node.trial].sha256]
     champions = view.state.population.archive
     return Ancestry(
         relatives={node.trial: by_content[node.sha256] for node in ended},
@@ -123,12 +126,6 @@ def lineage_or_why(view: StudyView) -> Ancestry | str:
         return read_lineage(view)
     except HpsearchError as error:
         return str(error)
-
-
-def _founder(view: StudyView, place: str) -> FounderRecord:
-    path = (view.study.path.parent / place).absolute()
-    study, trial = owner_of(path) or (None, None)
-    return FounderRecord(study, trial, str(path))
 
 
 def _relative(
@@ -232,7 +229,6 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
 
 
 def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
-    """Yield how each trial was made, how strong it was, and what changed."""
     names = short_names(path for relative in relatives for path in relative.changes)
     for relative in relatives:
         changes = (
@@ -260,7 +256,7 @@ def operator_text(relative: Relative) -> str:
     return f"{relative.operator}{adopted}{'' if relative.has_trained else ', untrained'}"
 
 
-ON_PAPER: Final = (*COLOURS, BLACK)
+ON_PAPER: Final = (*COLOURS, "#000000")
 QUIET: Final = "#BBBBBB"
 CELL: Final = (0.55, 0.42)  # inches of a generation, of a member
 MARGIN: Final = (2.6, 1.4)

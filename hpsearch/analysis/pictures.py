@@ -56,5 +56,4 @@ def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
-BLACK: Final = "#000000"
 COLOURS: Final = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)  # in the order of their use

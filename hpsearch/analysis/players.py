@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -63,8 +63,7 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
 
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
     measured = {name for trial in finished for name in trial.metrics}
-    preferred = [view.metric]
-    preferred += [panel_name(MODES[0], role) for role in PANELS]
+    preferred = [view.metric, *(panel_name(MODES[0], role) for role in PANELS)]
     by_role: dict[str, str] = {}
     for name in [*(name for name in preferred if name in measured), *sorted(measured)]:
         by_role.setdefault(name.split("/")[1], name)
@@ -73,17 +72,12 @@ def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
 
 def _ranked(view: StudyView, finished: Sequence[Trial], metric: str) -> list[Trial]:
     sign = -1.0 if is_maximized(metric) else 1.0
-    judged: dict[int, tuple[int, float]] = {}  # the newest match, and the strength in it
+    measured = [trial for trial in finished if metric in trial.metrics]
+    # Matches are numbered from 1, and the newest one in which a trial played comes first.
+    places = {trial.number: (0, sign * trial.metrics[metric]["value"]) for trial in measured}
     for number, match in sorted(view.state.population.matches.items()):
-        judged |= {trial: (number, strength) for trial, strength in match.strengths.items()}
-
-    def place(trial: Trial) -> tuple[int, float]:
-        if trial.number in judged:
-            match, strength = judged[trial.number]
-            return -match, -strength
-        return 0, sign * trial.metrics[metric]["value"]  # matches are numbered from 1
-
-    return sorted((trial for trial in finished if metric in trial.metrics), key=place)
+        places |= {trial: (-number, -strength) for trial, strength in match.strengths.items()}
+    return sorted(measured, key=lambda trial: places[trial.number])
 
 
 def _with_checkpoint(view: StudyView, trials: Iterable[Trial]) -> Iterator[tuple[int, Path]]:
@@ -123,9 +117,6 @@ def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
     return [rank for ranks in zip_longest(*lists) for rank in ranks if rank is not None]
 
 
-KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}  # all scripted players, by role
-
-
 @dataclass(frozen=True)
 class RoundRobinPlayers:
     hosts: Players
@@ -150,14 +141,11 @@ def find_players(
                 roles_of.setdefault(path.resolve(), set()).update(roles)
     labels = _labels(roles_of)
     sides: list[Players] = []
-    for role, known in KNOWN.items():
+    for role, known in (("host", HOSTS), ("agent", AGENTS)):
         panelists = REFERENCES[role] if panel else ()
         scripted = tuple(dict.fromkeys((*panelists, *(name for name in names if name in known))))
-        learned = {
-            labels[path]: load_player(path, role, device)
-            for path, roles in roles_of.items()
-            if role in roles
-        }
+        playing = [path for path, roles in roles_of.items() if role in roles]
+        learned = {labels[path]: load_player(path, role, device) for path in playing}
         if not (learned or scripted):
             raise UsageError(
                 f"no player plays as {role}: {', '.join(names)} can only play the other side; name "

@@ -10,21 +10,13 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
-from hpsearch.analysis.confirmation import (
-    CONFIDENCE,
-    MAXIMIZE,
-    NUM_DRAWS,
-    CandidateVerdict,
-    judge_seeds,
-)
+from hpsearch.analysis.confirmation import CONFIDENCE, NUM_DRAWS, CandidateVerdict, judge_seeds
 from hpsearch.analysis.held_out import last_checkpoints, meet, playing_device
 from hpsearch.errors import HpsearchError
 from hpsearch.population.statistics import drawn_means, interval
 from hpsearch.study.derived import population_of
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_line, print_whole, text_table
-
-MIN_SEEDS: Final = 2  # below which nothing is known of the spread over seeds
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,12 @@ def compare_replay(
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
     intervals = trained.study.spec.budget.trials // options.members
-    whole = _whole(trained, intervals * options.interval)
+    whole = {
+        number: planned.member
+        for number in trained.state.population.finished.values()
+        if (planned := trained.state.trials[number].origin) is not None
+        and planned.steps == intervals * options.interval
+    }
     original = original_checkpoint(view, trial)
     paths = last_checkpoints(trained, whole)
     if not paths:
@@ -77,7 +74,7 @@ def compare_replay(
     replicates = [
         Replicate(whole[number], number, score) for number, score in zip(paths, scores, strict=True)
     ]
-    (verdict,) = judge_seeds([scores], MAXIMIZE)
+    (verdict,) = judge_seeds([scores], "maximize")
     return Replay(
         study=view.name,
         trial=trial,
@@ -99,13 +96,13 @@ def expected_of(scores: list[float]) -> tuple[float, float] | None:
     The interval of the mean would be too narrow: with many seeds every second training of the same
     schedule lies above it.
     """
-    num = len(scores)
-    if num < MIN_SEEDS:
+    if len(scores) < 2:  # which tells nothing of the spread over seeds
         return None
     means = drawn_means([scores], np.random.default_rng(0), NUM_DRAWS)
     centre = float(np.mean(scores))
     # A draw of the mean is off by the spread over the root of K, one seed by the spread besides.
-    low, high = interval(centre + (means - centre) * np.sqrt(num + 1), CONFIDENCE)[:, 0].tolist()
+    ends = interval(centre + (means - centre) * np.sqrt(len(scores) + 1), CONFIDENCE)
+    low, high = ends[:, 0].tolist()
     return low, high
 
 
@@ -121,33 +118,19 @@ def original_checkpoint(view: StudyView, trial: int) -> Path:
 
 
 def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
-    """Return a replay as JSON holds it: the keys here are published and stay.
-
-    study, trial, trained_by, intervals, games, mixed, original {strength, rank}, replicates, the
-    strongest first: member, trial (of trained_by), strength; unfinished, mean, low, high (of the
-    mean), iqm, expected {low, high} (of one more seed), held_up, conclusion. What is not known is
-    null.
-    """
-    mean, low, high, iqm, _ = replay.verdict
+    """Return a replay as JSON holds it; its keys are published, null is what is not known."""
+    verdict = replay.verdict._asdict()
+    del verdict["chance"]
     plain = asdict(replay)
     del plain["verdict"]
     return {
         **plain,
-        **{"mean": mean, "low": low, "high": high, "iqm": iqm},
+        **verdict,
         "original": {"strength": replay.original, "rank": replay.rank},
         "expected": dict(zip(("low", "high"), replay.expected or (None, None), strict=True)),
         "held_up": replay.held_up,
         "conclusion": conclusion,
     }
-
-
-def _whole(trained: StudyView, last_step: int) -> dict[int, int]:
-    whole = {}
-    for number in trained.state.population.finished.values():
-        planned = trained.state.trials[number].origin
-        if planned is not None and planned.steps == last_step:
-            whole[number] = planned.member
-    return whole
 
 
 ENOUGH_SEEDS: Final = 4  # below which the interval of one more seed holds nearly everything

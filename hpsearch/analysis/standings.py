@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -17,14 +17,9 @@ from hpsearch.analysis.pictures import drawing
 from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
+from hpsearch.population.ratings import cycles
 from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
 from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
-from hpsearch.population.ratings.cycles import (
-    Cycle,
-    best_response_cycles,
-    cyclic_share_beyond_noise,
-    swap_cycles,
-)
 from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
 from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
 from hpsearch.terminal import print_line, print_whole, text_table
@@ -77,7 +72,7 @@ class Balance:
 class NamedCycle:
     """``agents[k]`` answers ``hosts[k]``, ``hosts[k + 1]`` answers ``agents[k]``, and so round."""
 
-    kind: Literal["swap", "best answers"]
+    kind: str  # swap, or best answers
     hosts: tuple[str, ...]
     agents: tuple[str, ...]
     strength: float  # the least that a side gains by a switch, in rho; of a swap, beyond its error
@@ -85,9 +80,7 @@ class NamedCycle:
 
 @dataclass(frozen=True)
 class Standings:
-    """Everything that is said of a cross-play; the strongest hosts and agents come first."""
-
-    hosts: tuple[PlayerStanding, ...]
+    hosts: tuple[PlayerStanding, ...]  # the strongest first, also in all matrices
     agents: tuple[PlayerStanding, ...]
     rho: Floats  # (P, Q)
     low: Floats  # (P, Q), the lower end of the 95 % interval
@@ -122,8 +115,8 @@ def standings(played: CrossPlay, seed: int) -> Standings:
         1.0 - played.finished.mean(axis=2)[place],
         played.moves.shape[2],
         _balance(rho, nash, samples, resampled),
-        cyclic_share_beyond_noise(rho, errors),
-        cyclic_share_beyond_noise(np.log(rho), errors / rho),
+        cycles.cyclic_share_beyond_noise(rho, errors),
+        cycles.cyclic_share_beyond_noise(np.log(rho), errors / rho),
         tuple(_cycles(played, rho, errors)),
     )
 
@@ -169,18 +162,11 @@ def _side(
     ``shares`` (K,) is how often the equilibrium plays each, ``ranks`` (K,) are of alpha-rank.
     """
     players, opponents = names
-    return [
-        PlayerStanding(
-            name=name,
-            nash=nash[k],
-            played=float(shares[k]),
-            strength=strengths[k],
-            alpha_rank=None if ranks is None else float(ranks[k]),
-            exploitability=float(max(0.0, -gains[k].min())),
-            best_answer=opponents[int(gains[k].argmin())],
-        )
-        for k, name in enumerate(players)
-    ]
+    ranked = [None] * len(players) if ranks is None else ranks.tolist()
+    taken = (max(0.0, -least) for least in gains.min(axis=1).tolist())
+    answers = (opponents[answer] for answer in gains.argmin(axis=1))
+    columns = (players, nash, shares.tolist(), strengths, ranked, taken, answers)
+    return [PlayerStanding(*column) for column in zip(*columns, strict=True)]
 
 
 def _ends(samples: Sequence[Floats]) -> Floats:
@@ -197,24 +183,18 @@ def _balance(
 ) -> Balance:
     equilibrium = nash.equilibrium
     values = np.array([ratings.equilibrium.value for ratings in resampled])
-    low, high = interval(values, CONFIDENCE)
+    value = Estimate(equilibrium.value, *interval(values, CONFIDENCE).tolist())
     gains = [nash_conv(sample, equilibrium) for sample in samples]
-    return Balance(
-        Estimate(equilibrium.value, float(low), float(high)),
-        nash_conv(rho, equilibrium),
-        float(np.mean(gains)),
-    )
+    return Balance(value, nash_conv(rho, equilibrium), float(np.mean(gains)))
 
 
 def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCycle]:
     # No player switches for what may well be noise: two errors of a difference of two cells.
     margin = 2.0 * float(np.sqrt(2.0) * errors.max())
-    swaps = swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
-    rounds = best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
-    kinds: dict[Literal["swap", "best answers"], Sequence[Cycle]]
-    kinds = {"swap": swaps, "best answers": rounds}
-    for kind, cycles in kinds.items():
-        for cycle in cycles:
+    swaps = cycles.swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
+    rounds = cycles.best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
+    for kind, strongest in (("swap", swaps), ("best answers", rounds)):
+        for cycle in strongest:
             hosts = tuple(played.hosts[p] for p in cycle.hosts)
             agents = tuple(played.agents[q] for q in cycle.agents)
             yield NamedCycle(kind, hosts, agents, cycle.strength)
@@ -309,7 +289,13 @@ def print_standings(
     )
     _print_table(console, ("host", *_names(cross_play.agents[:shown])), rows)
     if cross_play.capped.any():
-        print_line(console, _capped_line(cross_play))
+        p, q = divmod(int(cross_play.capped.argmax()), len(cross_play.agents))
+        pair = f"{cross_play.hosts[p].name} against {cross_play.agents[q].name}"
+        print_line(
+            console,
+            f"{cross_play.capped.mean():.1%} of all games were not over after the last move "
+            f"allowed and count as that long; {pair}: {cross_play.capped[p, q]:.1%}",
+        )
     if left:
         print_line(
             console, f"{left} weaker agents do not fit here; --json and -o FILE show them too"
@@ -327,9 +313,8 @@ def columns_that_fit(standings: Standings, width: int | None, *, intervals: bool
         return len(standings.agents)
     left = width - max(len(name) for name in ("host", *_names(standings.hosts)))
     for count, agent in enumerate(standings.agents):
-        cells = (
-            _cell(standings, p, count, intervals=intervals) for p in range(len(standings.hosts))
-        )
+        column = range(len(standings.hosts))
+        cells = (_cell(standings, p, count, intervals=intervals) for p in column)
         left -= GAP + max(map(len, (agent.name, *cells)))
         if left < 0:
             return max(count, 1)
@@ -356,15 +341,6 @@ def _print_ratings(console: Console, side: str, standings: Sequence[PlayerStandi
         for player in standings
     )
     _print_table(console, (side, "Nash", "played", "gap", "strength", *rank), rows)
-
-
-def _capped_line(standings: Standings) -> str:
-    p, q = divmod(int(standings.capped.argmax()), len(standings.agents))
-    return (
-        f"{standings.capped.mean():.1%} of all games were not over after the last move allowed and "
-        f"count as that long; {standings.hosts[p].name} against {standings.agents[q].name}: "
-        f"{standings.capped[p, q]:.1%}"
-    )
 
 
 def _balance_lines(cross_play: Standings) -> Iterator[str]:
@@ -429,10 +405,8 @@ def write_matrix(standings: Standings, path: Path) -> None:
     rows, columns = standings.rho.shape
     is_numbered = max(rows, columns) <= MAX_NUMBERED
     cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)
-    size = (
-        max(MIN_SIZE[0], columns * cell[0] + MARGIN[0]),
-        max(MIN_SIZE[1], rows * cell[1] + MARGIN[1]),
-    )
+    width, height = columns * cell[0] + MARGIN[0], rows * cell[1] + MARGIN[1]
+    size = (max(MIN_SIZE[0], width), max(MIN_SIZE[1], height))
     font = 8.0 if is_numbered else 5.0
     middle = (standings.rho.min() + standings.rho.max()) / 2
     with drawing(path, size) as figure:

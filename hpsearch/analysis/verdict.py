@@ -1,20 +1,17 @@
 """How strong a player is, in sentences: what it is stronger than, and against which opponents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from hpsearch.trainers.config.players import LEARNER
 from hpsearch.trainers.metrics import MODES, PANELS
 
 Measures = Mapping[str, Mapping[str, float]]  # value, low, high and capped, by opponent
+ByPlayer = Mapping[str, Measures]
 
 
 def verdict(
-    player: str,
-    role: str,
-    own: Measures,
-    others: Mapping[str, Measures],
-    trained_on: Sequence[str] | None,
+    player: str, role: str, own: Measures, others: ByPlayer, trained_on: Sequence[str] | None
 ) -> list[str]:
     """Return sentences on a player of ``role``; each compares 95 % intervals.
 
@@ -24,8 +21,7 @@ def verdict(
     if not own:
         return []
     sentences = [*_comparisons(player, role, own, others), _unended(own)]
-    warning = _warning(role, own, others, trained_on)
-    return [*sentences, *([warning] if warning else [])]
+    return [*sentences, *filter(None, [_warning(role, own, others, trained_on)])]
 
 
 def certified_verdict(
@@ -33,9 +29,8 @@ def certified_verdict(
 ) -> list[str]:
     sentences = []
     for role in dict.fromkeys(row["role"] for row in rows):
-        by_player = {
-            row["player"]: measures(role, row["metrics"]) for row in rows if row["role"] == role
-        }
+        of_role = [row for row in rows if row["role"] == role]
+        by_player = {row["player"]: measures(role, row["metrics"]) for row in of_role}
         own = by_player.pop("trained", {})
         sentences += verdict(player, role, own, by_player, opponents_of(role, config))
     return sentences
@@ -49,18 +44,13 @@ def opponents_of(role: str, config: Mapping[str, Any]) -> tuple[str, ...] | None
     return tuple(names) if all(names) and LEARNER not in names else None
 
 
-def measures(role: str, metrics: Mapping[str, Mapping[str, float]]) -> Measures:
+def measures(role: str, metrics: Measures) -> Measures:
     start = f"{MODES[0]}/{role}/"
-    return {
-        name.removeprefix(start): numbers
-        for name, numbers in metrics.items()
-        if name.startswith(start)
-    }
+    of_role = {name: numbers for name, numbers in metrics.items() if name.startswith(start)}
+    return {name.removeprefix(start): numbers for name, numbers in of_role.items()}
 
 
-def _comparisons(
-    player: str, role: str, own: Measures, others: Mapping[str, Measures]
-) -> Iterator[str]:
+def _comparisons(player: str, role: str, own: Measures, others: ByPlayer) -> Iterator[str]:
     subject = f"{player[:1].upper()}{player[1:]}, as {role},"
     outcomes = {
         other: {o: _outcome(role, own[o], theirs[o]) for o in own if o in theirs}
@@ -82,11 +72,7 @@ def _comparisons(
             subject = "It"
 
 
-COMPARISONS: Final = {
-    "stronger": "stronger than",
-    "even": "no different from",
-    "weaker": "weaker than",
-}
+COMPARISONS = {"stronger": "stronger than", "even": "no different from", "weaker": "weaker than"}
 
 
 def _outcome(role: str, own: Mapping[str, float], its: Mapping[str, float]) -> str:
@@ -96,18 +82,15 @@ def _outcome(role: str, own: Mapping[str, float], its: Mapping[str, float]) -> s
 
 
 def _unended(own: Measures) -> str:
-    shares = [
-        f"{numbers['capped']:.2%} against {opponent}"
-        for opponent, numbers in own.items()
-        if numbers["capped"] > 0
-    ]
+    capped = {name: numbers["capped"] for name, numbers in own.items() if numbers["capped"] > 0}
+    shares = [f"{share:.2%} against {opponent}" for opponent, share in capped.items()]
     if not shares:
         return "All games ended."
     return f"Of its games, {_and(shares)} were cut off unfinished."
 
 
 def _warning(
-    role: str, own: Measures, others: Mapping[str, Measures], trained_on: Sequence[str] | None
+    role: str, own: Measures, others: ByPlayer, trained_on: Sequence[str] | None
 ) -> str | None:
     """Return that a player is strong only against what it trained on, where that is so."""
     if trained_on is None:

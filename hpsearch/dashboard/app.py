@@ -21,7 +21,7 @@ from wsgiref.util import setup_testing_defaults
 
 from optuna.artifacts.exceptions import ArtifactNotFound
 
-from hpsearch.dashboard.server import Body, refuse
+from hpsearch.dashboard.server import Body, Headers, answer, answer_json, refuse
 from hpsearch.errors import CorruptError, UsageError
 from hpsearch.files import open_file
 from hpsearch.study.view import StudyView
@@ -70,7 +70,7 @@ class CachedAnswer:
     made_at: float  # by the clock, when it began to be made
     seconds: float  # that this took
     status: str
-    headers: list[tuple[str, str]]
+    headers: Headers
     packed: bytes
 
 
@@ -90,10 +90,10 @@ class ResponseCache:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         if environ["REQUEST_METHOD"] not in READING:
-            answer = self._inner(environ, start_response)
+            answered = self._inner(environ, start_response)
             with self._lock:
                 self._known = {}  # a note that was written is shown at once
-            return answer
+            return answered
         is_study = environ["REQUEST_METHOD"] == "GET" and STUDY.fullmatch(environ["PATH_INFO"])
         if not is_study or "gzip" not in environ.get("HTTP_ACCEPT_ENCODING", ""):
             return self._inner(environ, start_response)
@@ -119,9 +119,8 @@ class ResponseCache:
             return known
 
     def _holds(self, known: CachedAnswer) -> bool:
-        if self._clock() - known.made_at < known.seconds / SHARE:
-            return True
-        return self._changed_at() < known.made_at - MEMORY_SECONDS
+        is_new = self._clock() - known.made_at < known.seconds / SHARE
+        return is_new or self._changed_at() < known.made_at - MEMORY_SECONDS
 
     def _ask(self, environ: "WSGIEnvironment") -> CachedAnswer:
         began = self._clock()
@@ -131,15 +130,11 @@ class ResponseCache:
         return CachedAnswer(began, self._clock() - began, status, headers, packed)
 
 
-def _collected(
-    inner: "WSGIApplication", environ: "WSGIEnvironment"
-) -> tuple[str, list[tuple[str, str]], bytes]:
+def _collected(inner: "WSGIApplication", environ: "WSGIEnvironment") -> tuple[str, Headers, bytes]:
     """Return an answer's status, its headers without the length, and its body."""
-    began: list[tuple[str, list[tuple[str, str]]]] = []
+    began: list[tuple[str, Headers]] = []
 
-    def start_response(
-        status: str, headers: list[tuple[str, str]], exc_info: Any = None
-    ) -> Callable[[bytes], object]:
+    def start_response(status: str, headers: Headers, _: Any = None) -> Callable[[bytes], object]:
         began.append((status, headers))
         return lambda body: None
 
@@ -172,8 +167,7 @@ class StudyConclusions:
         if environ["REQUEST_METHOD"] != "GET":
             return self._inner(environ, start_response)
         if IMPORTANCES.fullmatch(path):
-            body = json.dumps({"param_importances": self.importances}).encode()
-            return _answer_with(start_response, OK, [("Content-Type", "application/json")], body)
+            return answer_json(start_response, OK, {"param_importances": self.importances})
         if PAGE.fullmatch(path):
             # A browser must not go on with a page that it has, as the verdict changes.
             fresh = {key: environ[key] for key in environ if not key.startswith("HTTP_IF_")}
@@ -183,15 +177,8 @@ class StudyConclusions:
                 banner = BANNER.format(html.escape(self.verdict)).encode()
                 body = body.replace(b"<body>", b"<body>" + banner, 1)
             uncached = [*headers, ("Cache-Control", "no-store")]
-            return _answer_with(start_response, status, uncached, body)
+            return answer(start_response, status, uncached, body)
         return self._inner(environ, start_response)
-
-
-def _answer_with(
-    start_response: "StartResponse", status: str, headers: list[tuple[str, str]], body: bytes
-) -> Body:
-    start_response(status, [*headers, ("Content-Length", str(len(body)))])
-    return [body]
 
 
 NUM_TRIALS: Final = 20  # whose files are offered: the best ones
@@ -207,9 +194,8 @@ class OfferedFiles:
 
     def offer(self, paths: Iterable[Path]) -> dict[str, str]:
         """Offer those files that exist; return the attributes by which the dashboard knows them."""
-        offered = {
-            str(uuid5(NAMESPACE_URL, path.as_uri())): path for path in paths if path.is_file()
-        }
+        files = filter(Path.is_file, paths)
+        offered = {str(uuid5(NAMESPACE_URL, path.as_uri())): path for path in files}
         self._paths |= offered
         return {PREFIX + name: json.dumps(_artifact(name, path)) for name, path in offered.items()}
 
@@ -220,11 +206,10 @@ class OfferedFiles:
         except (KeyError, OSError, CorruptError) as error:
             raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
 
-    def write(self, artifact_id: str, content_body: BinaryIO) -> None:
+    def write(self, artifact_id: str, content_body: BinaryIO | None = None) -> None:
         raise UsageError("the dashboard offers files for reading alone")
 
-    def remove(self, artifact_id: str) -> None:
-        raise UsageError("the dashboard offers files for reading alone")
+    remove = write
 
 
 def _artifact(name: str, path: Path) -> dict[str, str | None]:
@@ -234,14 +219,12 @@ def _artifact(name: str, path: Path) -> dict[str, str | None]:
 
 
 def study_files(view: StudyView) -> list[Path]:
-    folder = view.folder
-    return [path.absolute() for path in (view.study.path, folder.log, folder.confirmation)]
+    paths = (view.study.path, view.folder.log, view.folder.confirmation)
+    return [path.absolute() for path in paths]
 
 
 def trial_files(view: StudyView) -> dict[int, list[Path]]:
     best = view.ranked(view.state.trials.values())[:NUM_TRIALS]
     numbers = [*view.state.population.archive[-1:], *(trial.number for trial in best)]
     folders = {number: view.folder.trial(number) for number in numbers}
-    return {
-        number: [files.config, files.metrics, files.result] for number, files in folders.items()
-    }
+    return {number: [of.config, of.metrics, of.result] for number, of in folders.items()}

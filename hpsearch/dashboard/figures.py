@@ -8,15 +8,14 @@ from typing import Final
 import numpy as np
 
 from hpsearch.analysis.candidates import last_match, read_played
-from hpsearch.analysis.importances import Importances
+from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.analysis.lineage import lineage_or_why, read_lineage
 from hpsearch.errors import HpsearchError
-from hpsearch.report.page import charts
 from hpsearch.report.page.charts import Chart
 from hpsearch.report.page.descent import crossplay_chart, descent_chart
 from hpsearch.report.page.hours import states_chart, timeline_chart
 from hpsearch.report.page.material import read_learning
-from hpsearch.report.page.parameters import importance_bars, importance_layout, importance_sentence
+from hpsearch.report.page.parameters import importance_chart, importance_sentence
 from hpsearch.report.page.search import curves_chart
 from hpsearch.study.view import StudyView
 from hpsearch.study.work import WAITED, Span, spans
@@ -27,9 +26,10 @@ MAX_MOMENTS: Final = 1000  # at which the number of jobs is drawn
 ATTR: Final = "dashboard:plot_data:{name}:0"  # where Optuna's dashboard looks for a figure
 
 
-def figure_attrs(
-    view: StudyView, until: float, measured: Mapping[str, Importances]
-) -> dict[str, str]:
+ByMetric = Mapping[str, Importances]
+
+
+def figure_attrs(view: StudyView, until: float, measured: ByMetric) -> dict[str, str]:
     """Return the attributes of our figures; ``until`` is when jobs were last seen to run."""
     made: dict[str, Callable[[], Chart | None]] = {
         "learning-curves": lambda: learning_curves(view),
@@ -45,9 +45,9 @@ def figure_attrs(
                 figures[name] = drawn
     for place, objective in enumerate(view.study.spec.objectives):
         if known := measured.get(objective.metric):
-            chart = charts.chart(importance_bars(known), importance_layout(known))
             title = "importances beyond chance, with 95 % intervals; grey is noise"
-            figures[f"importances-{place}"] = _titled(chart, f"{title}: {objective.metric}")
+            chart = _titled(importance_chart(known), f"{title}: {objective.metric}")
+            figures[f"importances-{place}"] = chart
     return {ATTR.format(name=name): json.dumps(drawn) for name, drawn in figures.items()}
 
 
@@ -126,33 +126,24 @@ def cross_play(view: StudyView) -> Chart | None:
     return made
 
 
-def importance_text(measured: Mapping[str, Importances]) -> str:
-    """Return what may be concluded from importances by metric; empty where none are known."""
+def importance_text(measured: ByMetric) -> str:
     if not measured:
         return ""
-    sentences = [
-        importance_sentence(importances, metric) for metric, importances in measured.items()
-    ]
+    sentences = [importance_sentence(known, metric) for metric, known in measured.items()]
     return " ".join([*sentences, "Optuna's chart draws those within the noise as 0."])
 
 
-def drawn_importances(
-    view: StudyView, measured: Mapping[str, Importances]
-) -> list[list[dict[str, object]]]:
+def drawn_importances(view: StudyView, measured: ByMetric) -> list[list[dict[str, object]]]:
     """Return for each objective what Optuna's chart of importances draws: 0 within the noise."""
     kinds = {name: type(kind).__name__ for name, kind in view.study.space.distributions().items()}
 
-    def bars(known: Importances | None) -> list[dict[str, object]]:
-        return [
-            {
-                "name": name,
-                "importance": bar.share if bar.is_above_noise else 0.0,
-                "distribution": kinds[name],
-            }
-            for name, bar in ({} if known is None else known.by_name).items()
-        ]
+    def bar(name: str, known: Importance) -> dict[str, object]:
+        share = known.share if known.is_above_noise else 0.0
+        return {"name": name, "importance": share, "distribution": kinds[name]}
 
-    return [bars(measured.get(objective.metric)) for objective in view.study.spec.objectives]
+    metrics = [objective.metric for objective in view.study.spec.objectives]
+    known = [measured[metric].by_name if metric in measured else {} for metric in metrics]
+    return [[bar(*named) for named in by_name.items()] for by_name in known]
 
 
 def champion_text(view: StudyView) -> str:

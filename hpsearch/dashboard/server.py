@@ -13,7 +13,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 Body = Iterable[bytes]
+Headers = list[tuple[str, str]]
 LAST_PORT: Final = 65535
 NEXT_PORTS: Final = 100  # that are tried after one that is taken
 
@@ -145,11 +146,9 @@ class Guard:
         return self._inner(environ, start_response)
 
     def _shown(self, environ: "WSGIEnvironment") -> str:
-        try:
-            cookies = SimpleCookie(environ.get("HTTP_COOKIE", ""))
-        except CookieError:
-            return ""
-        return cookies[self._cookie].value if self._cookie in cookies else ""
+        with suppress(CookieError, KeyError):
+            return SimpleCookie(environ.get("HTTP_COOKIE", ""))[self._cookie].value
+        return ""
 
     def _is_token(self, said: str) -> bool:
         return hmac.compare_digest(said.encode(), self._token.encode())
@@ -164,15 +163,21 @@ class Guard:
 
 
 def _is_address(name: str) -> bool:
-    try:
+    with suppress(ValueError):
         ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def refuse(start_response: "StartResponse", reason: str) -> Body:
-    body = json.dumps({"reason": reason}).encode()
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    start_response("403 Forbidden", headers)
+    return answer_json(start_response, "403 Forbidden", {"reason": reason})
+
+
+def answer_json(start_response: "StartResponse", status: str, data: object) -> Body:
+    headers = [("Content-Type", "application/json")]
+    return answer(start_response, status, headers, json.dumps(data).encode())
+
+
+def answer(start_response: "StartResponse", status: str, headers: Headers, body: bytes) -> Body:
+    start_response(status, [*headers, ("Content-Length", str(len(body)))])
     return [body]

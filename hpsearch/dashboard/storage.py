@@ -21,12 +21,9 @@ from hpsearch.study.view import Followed, StudyView
 NOTE: Final = "note_"  # in the names of the attributes that are notes
 NOTE_OF_STUDY: Final = "dashboard:note_ver"  # the attribute that a study with a note has
 Attrs = Mapping[str, Any]
-WriteNote = Callable[[str, Any], None]
 
 
 class Head(NamedTuple):
-    """What Optuna knows of a study beside its trials."""
-
     study_id: int
     name: str
     directions: tuple[StudyDirection, ...]
@@ -39,7 +36,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 class ReadOnlyStorage(BaseStorage):
     """One study for reading; notes are written where they are kept, if at all."""
 
-    def __init__(self, head: Head, write_note: WriteNote | None) -> None:
+    def __init__(self, head: Head, write_note: Callable[[str, Any], None] | None) -> None:
         """Begin without trials; ``write_note`` keeps a note, by its attribute's name, if it may."""
         self._head = head
         self._write_note = write_note
@@ -59,13 +56,10 @@ class ReadOnlyStorage(BaseStorage):
         """Show trials by their numbers, of which some may be as they were."""
         with self._lock:
             before = self._trials
-            shown = [
-                it for it in map(_shown, changed) if it not in before[it.number : it.number + 1]
-            ]
+            shown = [t for t in map(_shown, changed) if t not in before[t.number : t.number + 1]]
             if not shown:
                 return
-            self.changed_at = time.monotonic()
-            trials = list(self._trials)
+            self.changed_at, trials = time.monotonic(), list(before)
             for trial in shown:
                 trials[trial.number : trial.number + 1] = [trial]
             self._trials = trials
@@ -115,10 +109,8 @@ class ReadOnlyStorage(BaseStorage):
 
     def get_all_studies(self) -> list[FrozenStudy]:
         study_id, name, directions = self._head
-        user_attrs = self.get_study_user_attrs(study_id)
-        system_attrs = self.get_study_system_attrs(study_id)
-        shown = list(directions)
-        return [FrozenStudy(name, None, user_attrs, system_attrs, study_id, directions=shown)]
+        attrs = self.get_study_user_attrs(study_id), self.get_study_system_attrs(study_id)
+        return [FrozenStudy(name, None, *attrs, study_id, directions=list(directions))]
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
@@ -205,7 +197,6 @@ class TrialSource:
         return trials
 
     def system_attrs(self) -> Mapping[str, Any]:
-        """Return what the study's own database holds for Optuna: names of objectives, notes."""
         return self._storage.get_study_system_attrs(self.head.study_id)
 
     def write_note(self, key: str, value: Any) -> None:

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import psutil
 
@@ -48,11 +48,10 @@ Mounts = Sequence[FileSystem]
 
 def read_mounts() -> Mounts:
     """Return all mounts in their order, none on a system that does not tell them."""
-    try:
+    with suppress(OSError, psutil.Error):
         mounts = psutil.disk_partitions(all=True)
-    except (OSError, psutil.Error):
-        return []
-    return [FileSystem(Path(mount.mountpoint), mount.fstype) for mount in mounts]
+        return [FileSystem(Path(mount.mountpoint), mount.fstype) for mount in mounts]
+    return []
 
 
 def file_system_of(path: Path, mounts: Mounts) -> FileSystem | None:
@@ -97,7 +96,6 @@ def check_file_system(runs: Path, mounts: Mounts) -> Finding:
 
 
 def check_shared(runs: Path, mounts: Mounts) -> Finding:
-    """Look whether the nodes of a cluster may see what is written here."""
     file_system = file_system_of(runs, mounts)
     if file_system is None or file_system.is_network:
         return ok(f"{runs} may be seen by all nodes")
@@ -116,9 +114,8 @@ def check_mode(runs: Path) -> Finding:
     if mode & stat.S_IWOTH:
         return error(f"the mode {mode:04o} lets every user change what jobs run; {remedy}")
     if mode & 0o077:
-        who = "change what jobs run" if mode & stat.S_IWGRP else "look into it"
-        note = f"the mode {mode:04o} lets other users {who}; unless that is wanted, {remedy}"
-        return warning(note)
+        who = f"other users {'change what jobs run' if mode & stat.S_IWGRP else 'look into it'}"
+        return warning(f"the mode {mode:04o} lets {who}; unless that is wanted, {remedy}")
     return ok(f"{mode:04o}, for this user alone")
 
 
@@ -143,11 +140,9 @@ def nearest(folder: Path) -> Path:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    folder = Path(mkdtemp(prefix=".hpsearch-doctor-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    prefix = ".hpsearch-doctor-"
+    with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 # What files of the folder must be able to.
@@ -227,24 +222,23 @@ def check_local_gpus(study: Study) -> Finding:
 
 def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     """Say what a job asks for; what its node has, is seen there alone."""
-    kind = profile.gpu_type or "any type"
-    note = f"a task asks for {profile.gpus_per_task} GPUs ({kind}), {profile.cpus_per_task} CPUs"
-    if study.uses_gpus and profile.gpus_per_task == 0:
+    gpus, kind = profile.gpus_per_task, profile.gpu_type or "any type"
+    note = f"a task asks for {gpus} GPUs ({kind}), {profile.cpus_per_task} CPUs"
+    if study.uses_gpus and gpus == 0:
         remedy = "set gpus_per_task to 1, or device: cpu"
         return error(f"a base wants device cuda, but {note}; {remedy}", "GPUs")
-    if not study.uses_gpus and profile.gpus_per_task > 0:
+    if not study.uses_gpus and gpus > 0:
         remedy = "set device: cuda, or gpus_per_task to 0"
         return warning(f"{note}, but no base has a device of cuda; {remedy}", "GPUs")
     return ok(note, "GPUs")
 
 
 TESTED = {"torch": "2.13", "optuna": "5.0", "submitit": "1.5"}  # as constraints.txt has them
-TESTED_PYTHON = "3.11"
 INSTALL = "pip install -c constraints.txt -e ."
 
 
 def check_versions(tested: Mapping[str, str] = TESTED) -> Iterator[Finding]:
-    yield _compare("Python", platform.python_version(), TESTED_PYTHON)
+    yield _compare("Python", platform.python_version(), "3.11")
     for package, wanted in tested.items():
         try:
             yield _compare(package, version(package), wanted)
@@ -256,20 +250,15 @@ def check_versions(tested: Mapping[str, str] = TESTED) -> Iterator[Finding]:
 def _compare(name: str, installed: str, tested: str) -> Finding:
     if installed.split(".")[:2] == tested.split("."):
         return ok(f"{installed}, as tested", name)
-    return warning(
-        f"{installed} was not tested, {tested} was; if something fails, install the tested "
-        f"versions with: {INSTALL}",
-        name,
-    )
+    remedy = f"install the tested versions with: {INSTALL}"
+    note = f"{installed} was not tested, {tested} was; if something fails, {remedy}"
+    return warning(note, name)
 
 
 # A job that looks around.
 
 JOB_SECONDS = 60.0  # for which a job may wait and run, before it is cancelled
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two looks at it, doubled each time
-LINE_WIDTH = 300
-NUM_LINES = 20  # at the end of a job's log, among which the last that is not empty is shown
-
 MakeExecutor = Callable[[Study, StudyDir], Executor]
 """how the executor of a study is made, for jobs below a folder"""
 
@@ -327,8 +316,8 @@ def _judge(report: DeviceReport, device: str) -> Finding:
 
 def _broken(log: Path) -> Finding:
     """Name the fault of a job that ended without a report, by the last line that it printed."""
-    lines = [line.strip() for line in last_lines(log, NUM_LINES) if line.strip()]
-    last = lines[-1][:LINE_WIDTH] if lines else "it printed nothing"
+    lines = [line.strip() for line in last_lines(log, 20) if line.strip()]
+    last = lines[-1][:300] if lines else "it printed nothing"
     return error(
         f"ended before it could say what it sees ({last}); make sure that this folder and this "
         "Python are there where jobs run"

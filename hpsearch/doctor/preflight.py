@@ -18,14 +18,9 @@ from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view
 
-CALLS_PER_MINUTE = 60  # of the scheduler's programs, where no profile says how many the site bears
-
 
 def examine_all(
-    name_or_file: str | None,
-    runs: Path,
-    mounts: machine.Mounts,
-    make_executor: machine.MakeExecutor,
+    name_or_file: str | None, runs: Path, mounts: machine.Mounts, make: machine.MakeExecutor
 ) -> list[Finding]:
     """Return the findings of all checks on a study (file or name), or on the machine alone."""
     findings = examine(
@@ -52,7 +47,7 @@ def examine_all(
     findings += examine(_study_checks(study, runs, mounts))
     if has_error(findings):
         return [*findings, skipped("put the errors right before a job is tried", "job")]
-    return findings + examine({"job": lambda: machine.check_inside(study, runs, make_executor)})
+    return findings + examine({"job": lambda: machine.check_inside(study, runs, make)})
 
 
 def _load(name_or_file: str, runs: Path) -> Study:
@@ -108,7 +103,8 @@ def _slurm_alone() -> Iterator[Finding]:
         yield skipped("there is no squeue here")
         return
     try:
-        yield from _slurm(SchedulerCalls(CALLS_PER_MINUTE), None)
+        # No profile says here how many calls a minute the site bears.
+        yield from _slurm(SchedulerCalls(60), None)
     except SchedulerSilentError as fault:
         note = f"its programs are here, but {' '.join(str(fault).split())}"
         yield warning(f"{note}; that matters for executor slurm alone")

@@ -59,11 +59,8 @@ def check_accounting(calls: SchedulerCalls) -> Finding:
     try:
         calls.run(["sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID"])
     except SchedulerSilentError as fault:
-        return warning(
-            f"{fault}; why a job ended is then known only while squeue lists it, so some failures "
-            "will be called lost",
-            "accounting",
-        )
+        then = "is then known only while squeue lists it, so some failures will be called lost"
+        return warning(f"{fault}; why a job ended {then}", "accounting")
     return ok("sacct answers", "accounting")
 
 
@@ -89,9 +86,6 @@ def _number(config: Mapping[str, str], key: str) -> int | None:
     return int(match[0]) if match else None
 
 
-_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>[\d:]+)")
-
-
 @dataclass(frozen=True)
 class Partition:
     name: str
@@ -107,15 +101,15 @@ def read_partitions(calls: SchedulerCalls) -> list[Partition]:
 
 def minutes(limit: str) -> float | None:
     """Return a time of SLURM's, such as 1-12:00:00 or 30:00, in minutes; None for infinite."""
-    match = _LIMIT.fullmatch(limit.strip())
+    match = re.fullmatch(r"(?:(?P<days>\d+)-)?(?P<clock>[\d:]+)", limit.strip())
     if match is None:
         return None
     parts = [int(part) for part in match["clock"].split(":")]
     if match["days"] is not None:  # days-hours, and perhaps minutes and seconds
         hours, mins, seconds = (*parts, 0, 0)[:3]
-        return int(match["days"]) * 1440 + hours * 60 + mins + seconds / 60
-    hours, mins, seconds = (0, 0, *parts)[-3:] if len(parts) > 1 else (0, parts[0], 0)
-    return hours * 60 + mins + seconds / 60
+    else:
+        hours, mins, seconds = (0, 0, *parts)[-3:] if len(parts) > 1 else (0, parts[0], 0)
+    return int(match["days"] or 0) * 1440 + hours * 60 + mins + seconds / 60
 
 
 def check_partitions(

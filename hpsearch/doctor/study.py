@@ -22,24 +22,21 @@ from hpsearch.study.requests import is_dead, waiting
 from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
-QUESTIONS = 5
 SLOW_SECONDS = 0.2  # for a query; a driver makes one at each event
 
 
 def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[Finding]:
     """Look at URL, file system, reachability, speed, tables and lease; writes nothing."""
     url = storage_url(study.spec.name, study.spec.storage)
-    problem = url_problem(url)
-    if problem is not None:
+    if (problem := url_problem(url)) is not None:
         yield error(f"storage {problem}")
         return
-    file = sqlite_file(url)
-    if file:
+    if file := sqlite_file(url):
         is_cluster = isinstance(study.spec.executor, SlurmOptions)
         yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
-    if file and not Path(file).exists():
-        yield _missing(Path(file), folder)
-        return
+        if not Path(file).exists():
+            yield _missing(Path(file), folder)
+            return
     with closing(Database.open(url)) as database:
         yield _latency(database, url)
         version = _version(database)
@@ -79,11 +76,10 @@ def check_schema(version: str | None, newest: str) -> Finding:
 def check_lease(lease: Lease | None, now: float) -> Finding:
     if lease is None or lease.expires_at <= now:
         return ok("no driver has the study now", "driver")
+    note = f"drives the study, its lease ends in {lease.expires_at - now:.0f} s"
     if is_dead(lease.holder):
-        note = f"{lease.holder} drove the study and is dead; the next run takes over at once"
-        return ok(note, "driver")
-    until = f"its lease ends in {lease.expires_at - now:.0f} s"
-    return ok(f"{lease.holder} drives the study, {until}", "driver")
+        note = "drove the study and is dead; the next run takes over at once"
+    return ok(f"{lease.holder} {note}", "driver")
 
 
 def newest_version() -> str:
@@ -106,7 +102,12 @@ def _missing(file: Path, folder: StudyDir) -> Finding:
 
 
 def _latency(database: Database, url: str) -> Finding:
-    seconds = statistics.median(_question(database) for _ in range(QUESTIONS))
+    answers = []
+    for _ in range(5):
+        began = time.monotonic()
+        database.transaction(lambda session: session.execute(text("SELECT 1")))
+        answers.append(time.monotonic() - began)
+    seconds = statistics.median(answers)
     note = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
     if seconds <= SLOW_SECONDS:
         return ok(note)
@@ -114,20 +115,13 @@ def _latency(database: Database, url: str) -> Finding:
     return warning(f"{note}, which is slow; {remedy}")
 
 
-def _question(database: Database) -> float:
-    began = time.monotonic()
-    database.transaction(lambda session: session.execute(text("SELECT 1")))
-    return time.monotonic() - began
-
-
 def _version(database: Database) -> str | None:
-    def read(session: Session) -> object:
+    def read(session: Session) -> str | None:
         if not inspect(session.connection()).has_table(VERSION_TABLE):
             return None
         return session.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
-    version = database.transaction(read)
-    return None if version is None else str(version)
+    return database.transaction(read)
 
 
 def _record_findings(database: Database, study: Study, now: float) -> Iterator[Finding]:
@@ -153,8 +147,8 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
     verbs = ", ".join(request.verb for request in requests)
     moment = time.time() if now is None else now
     if any(moment - request.at > OLD_SECONDS for request in requests):
-        note = f"{verbs} wait for a driver; start one with: hpsearch run {folder.root.name}"
-        yield warning(note)
+        start = f"start one with: hpsearch run {folder.root.name}"
+        yield warning(f"{verbs} wait for a driver; {start}")
     elif unread <= 0:
         yield ok(f"{verbs or 'none'} waiting in {folder.requests}")
 

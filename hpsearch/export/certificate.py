@@ -5,7 +5,7 @@ elsewhere. What is signed is the provenance, which holds the sha256 of every oth
 """
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +16,11 @@ import torch
 from hpsearch.analysis.examination import SPLIT, ComparedPlayer, compare
 from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.export.folder import shown
+from hpsearch.export.greedy import ByRole
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.metrics import MODES, PANELS, worst_name
-from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.rho import BOOTSTRAP_SEED
 
 Rows = tuple[ComparedPlayer, ...]
@@ -60,7 +60,7 @@ class Certificate:
     provenance: dict[str, str]  # versions of what played, by package
 
 
-def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:
+def certify(players: ByRole, num_games: int) -> tuple[Conditions, Rows]:
     """Measure the players of one configuration, by role, as this machine does it."""
     player = next(iter(players.values()))
     config, is_gpu = player.config, player.net.weights.device.type == "cuda"
@@ -76,13 +76,11 @@ def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditi
     return conditions, tuple(compare(players, num_games))
 
 
-def differences(
-    players: Mapping[str, SavedPlayer], conditions: Conditions, rows: Rows
-) -> list[str]:
+def differences(players: ByRole, conditions: Conditions, rows: Rows) -> list[str]:
     """Measure players again under a certificate's ``conditions``; return a line a difference."""
     with threads(conditions.threads):  # sums that are split otherwise round otherwise
         now, measured = certify(players, conditions.games)
-    if not any(name in WORST for row in rows for name in row.metrics):
+    if not any(WORST & row.metrics.keys() for row in rows):
         measured = tuple(map(_without_worst, measured))
     before, after = _numbers(conditions, rows), _numbers(now, measured)
     lines = [
@@ -137,8 +135,7 @@ def signer_of(content: bytes, signature: bytes, signers: Path) -> str:
         known: list[str | Path] = ["-f", signers.absolute(), "-s", path]
         done = _ssh_keygen(["-Y", "find-principals", *known], b"")
         for name in done.stdout.decode("utf-8", "replace").splitlines():
-            verify = ["-Y", "verify", "-I", name, "-n", NAMESPACE, *known]
-            done = _ssh_keygen(verify, content)
+            done = _ssh_keygen(["-Y", "verify", "-I", name, "-n", NAMESPACE, *known], content)
             if done.returncode == 0:
                 return shown(name)
     raise CorruptError(

@@ -78,13 +78,8 @@ class BundleDir(Folder):
 
 
 _MOST_BYTES: Final = {
-    ".md": 2**20,
-    ".yaml": 2**18,
-    ".json": 2**23,
-    ".sig": 2**16,
-    ".safetensors": 2**30,
-    ".pt2": 2**30,
-    ".onnx": 2**30,
+    **{".md": 2**20, ".yaml": 2**18, ".json": 2**23, ".sig": 2**16},
+    **dict.fromkeys((".safetensors", ".pt2", ".onnx"), 2**30),
 }
 """of a file, by the end of its name"""
 MOST_FILES: Final = 1000  # in a folder, and bundles in an index
@@ -115,9 +110,8 @@ def read_contents(bundle: BundleDir, provenance: bytes) -> Contents:
     for name, digest in listed.items():
         content = read_file(bundle.root / name)
         if hashlib.sha256(content).hexdigest() != digest:
-            raise CorruptError(
-                f"{bundle.root / name} is not as it was written; export the bundle again"
-            )
+            path = bundle.root / name
+            raise CorruptError(f"{path} is not as it was written; export the bundle again")
         if name in (bundle.config.name, bundle.certificate.name, bundle.weights.name):
             data[name] = content
         if build := _BUILD.search(content):
@@ -138,9 +132,7 @@ def _format(bundle: BundleDir, origin: Mapping[str, Any]) -> int:
 
 def _listed(bundle: BundleDir, origin: Any) -> dict[str, str]:
     listed = origin.get("files") if isinstance(origin, dict) else None
-    if not isinstance(listed, dict) or not all(
-        isinstance(digest, str) for digest in listed.values()
-    ):
+    if not isinstance(listed, dict) or not all(isinstance(sha, str) for sha in listed.values()):
         raise CorruptError(
             f"{bundle.root} has no {bundle.provenance.name} that lists its files; export it again"
         )
@@ -215,9 +207,8 @@ def plain_yaml(content: bytes, path: Path) -> Any:
     try:
         data = yaml_file.parse(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise CorruptError(
-            f"{path} is no text ({error.reason}); export the bundle again"
-        ) from error
+        why = f"{path} is no text ({error.reason}); export the bundle again"
+        raise CorruptError(why) from error
     _check_plain(data, path)
     return data
 
@@ -262,13 +253,7 @@ def _is_plain(value: object) -> bool:
 def shown(text: str) -> str:
     """Return a text from a bundle as it may be printed: on one line, short, nothing hidden."""
     cut = text if len(text) <= 300 else f"{text[:300]}..."
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in cut
-    )
-
-
-_SMALL_BUNDLE: Final = 2**17  # bytes
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 @contextmanager
@@ -285,7 +270,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         make_folder(folder.parent)
         temporary.mkdir()
         probe = temporary / "probe"
-        probe.write_bytes(bytes(_SMALL_BUNDLE))
+        probe.write_bytes(bytes(2**17))  # as many as a small bundle has
         flush(probe)
         probe.unlink()
         yield temporary

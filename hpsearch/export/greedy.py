@@ -8,6 +8,7 @@ Axes: B games, N points, D coordinates, A actions. The member axis of our networ
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,9 +41,8 @@ class _Greedy(nn.Module):
         """Copy one member's weights on the CPU; ``autocast`` computes as in training."""
         super().__init__()
         views, statistics = net.tensors_of(POLICY)
-        self.weights = nn.ParameterList(
-            nn.Parameter(view.clone(), requires_grad=False) for view in views
-        )
+        fixed = (nn.Parameter(view.clone(), requires_grad=False) for view in views)
+        self.weights = nn.ParameterList(fixed)
         self.register_buffer("statistics", statistics.clone())
         self._tower, self._inputs = net.towers[POLICY], net.inputs
         self._is_bf16 = autocast and net.arithmetic.precision == "bf16"
@@ -136,6 +136,7 @@ class RawAgent(_Raw):
 
 
 Greedy = GreedyHost | GreedyAgent | RawHost | RawAgent
+ByRole = Mapping[str, SavedPlayer]
 
 
 def greedy_policy(role: str, net: Network, bundle_format: int, *, autocast: bool) -> Greedy:

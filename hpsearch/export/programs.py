@@ -7,7 +7,7 @@ one of a bundle's weights if it has the same bytes as one that is written anew.
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from hpsearch.errors import HpsearchError
 from hpsearch.export.folder import FORMAT, SORTED_POINTS, BundleDir, Contents
 from hpsearch.export.greedy import (
     BATCHES,
+    ByRole,
     Greedy,
     SamplePositions,
     greedy_policy,
@@ -34,20 +35,16 @@ from hpsearch.game.random import derive_key
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.rollouts import game_config
 
-_GRAPH: Final = "models/model.json"
 _WRITTEN_LAST: Final = (".data/version", "byteorder", ".data/serialization_id")
 """what torch's writer adds to an archive by itself"""
-_LONGER_NAMES: Final = 2**16  # bytes that a file may need beyond its copy in memory
 
 
 def traced(policy: Greedy) -> ExportedProgram:
     """Return a policy as a program for any number of games, by no name of our folders."""
-    example = policy.example()
-    batch = Dim("batch", min=1)
+    example, batch = policy.example(), Dim("batch", min=1)
+    shapes = tuple({0: batch} for _ in example)
     with torch.no_grad():
-        program = torch.export.export(
-            policy.eval(), example, dynamic_shapes=tuple({0: batch} for _ in example)
-        )
+        program = torch.export.export(policy.eval(), example, dynamic_shapes=shapes)
     return _without_places(program)
 
 
@@ -76,7 +73,7 @@ def save_program(path: Path, player: SavedPlayer, role: str, bundle_format: int)
     # torch's writer of files ends the whole process where the disk is full, so it is tried first.
     memory = io.BytesIO()
     torch.export.save(program, memory)
-    path.write_bytes(memory.getvalue() + bytes(_LONGER_NAMES))
+    path.write_bytes(memory.getvalue() + bytes(2**16))  # the names in a file may be longer
     torch.export.save(program, path)
 
 
@@ -103,19 +100,17 @@ def digest_by_build(path: Path, build: str) -> str:
     """Return a program's sha256 as another build of torch, for CPU or CUDA, had written it."""
     if build == torch.__version__:
         return sha256(path.read_bytes()).hexdigest()
+    here, there = (f'"torch_version": "{name}"'.encode() for name in (torch.__version__, build))
     with TemporaryDirectory(prefix="hpsearch-") as folder:
         renamed = Path(folder) / path.name
         with PT2ArchiveReader(str(path)) as old, PT2ArchiveWriter(str(renamed)) as new:
             for name in old.get_file_names():
+                content = old.read_bytes(name)
+                if name == "models/model.json":
+                    content = content.replace(here, there)
                 if name not in _WRITTEN_LAST:
-                    content = old.read_bytes(name)
-                    new.write_bytes(name, _renamed(content, build) if name == _GRAPH else content)
+                    new.write_bytes(name, content)
         return sha256(renamed.read_bytes()).hexdigest()
-
-
-def _renamed(graph: bytes, build: str) -> bytes:
-    before, after = (f'"torch_version": "{name}"' for name in (torch.__version__, build))
-    return graph.replace(before.encode(), after.encode())
 
 
 MISSING: Final = (
@@ -136,12 +131,11 @@ def write_onnx(
         save_onnx(path, greedy, torch.__version__)
     except OnnxExporterError as error:
         return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
-    inputs = positions.raw().of(role)
+    inputs, total = positions.raw().of(role), len(positions.points)
     differing = _differing(path, inputs, _clear_actions(greedy, inputs))
     if differing == 0:
         return None
     path.unlink()
-    total = len(positions.points)
     return f"no ONNX policy of the {role}: onnxruntime plays otherwise on {differing} of {total}"
 
 
@@ -214,16 +208,13 @@ def _without_remarks() -> Iterator[None]:
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logger.setLevel(before)
 
 
-def program_differences(
-    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
-) -> list[str]:
+def program_differences(bundle: BundleDir, contents: Contents, players: ByRole) -> list[str]:
     """Return a line for every program for torch that is not the one of the weights, or plays so."""
     lines = []
     for role, player in players.items():
@@ -231,21 +222,18 @@ def program_differences(
         build = _build(bundle, contents, role)
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         with TemporaryDirectory(prefix="hpsearch-") as folder:
-            path = Path(folder) / name
+            path, total = Path(folder) / name, len(positions.points)
             save_program(path, player, role, contents.bundle_format)
             differing = differing_actions(path, player, role, contents.bundle_format, positions)
             is_same = digest_by_build(path, build) == contents.digests[name]
         if differing:
-            total = len(positions.points)
             lines.append(f"{name} plays otherwise than the weights on {differing} of {total}")
         if not is_same:
             lines.append(_other(name, build))
     return lines
 
 
-def onnx_differences(
-    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
-) -> list[str]:
+def onnx_differences(bundle: BundleDir, contents: Contents, players: ByRole) -> list[str]:
     """Return a line a program for ONNX that is not the weights'; none without the packages."""
     lines = []
     for role, player in players.items():

@@ -15,18 +15,9 @@ from torch import Tensor
 from hpsearch.analysis.examination import device_of
 from hpsearch.cluster.code_snapshot import versions
 from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.export import folder as bundles
 from hpsearch.export.certificate import Certificate, Conditions, differences, signer_of
-from hpsearch.export.folder import (
-    INDEX,
-    MOST_FILES,
-    BundleDir,
-    Contents,
-    plain_json,
-    plain_yaml,
-    read_contents,
-    read_file,
-    shown,
-)
+from hpsearch.export.folder import INDEX, BundleDir, Contents, plain_json, read_file, shown
 from hpsearch.export.programs import onnx_differences, program_differences
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
@@ -37,7 +28,6 @@ from hpsearch.trainers.rollouts import game_config
 CPU: Final = torch.device("cpu")
 MOST_POINTS: Final = 4096  # of a start
 MOST_COORDINATES: Final = 2**31  # of the points of all games that are measured at once
-_MOST_PROBLEMS: Final = 20  # of a configuration, to name
 _MOST_HEADER: Final = 2**20  # bytes of what names the tensors in a file of weights
 
 
@@ -62,10 +52,10 @@ def bundles_in(folder: Path) -> list[Path]:
     if not index.is_file():
         return []
     listed = plain_json(read_file(index), index)
-    bundles = listed.get("bundles") if isinstance(listed, dict) else None
-    rows = bundles if isinstance(bundles, list) else []
+    rows = listed.get("bundles") if isinstance(listed, dict) else None
+    rows = rows if isinstance(rows, list) else []
     names = [row.get("folder") if isinstance(row, dict) else None for row in rows]
-    if not 0 < len(names) == len(set(map(str, names))) <= MOST_FILES:
+    if not 0 < len(names) == len(set(map(str, names))) <= bundles.MOST_FILES:
         raise CorruptError(f"{index} lists no bundles, or one twice; export them again")
     return [_within(folder, name) for name in names]
 
@@ -82,7 +72,7 @@ def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
     bundle = BundleDir(folder)
     provenance = read_file(bundle.provenance)
     signer = None if signers is None else _signer(bundle, provenance, signers)
-    contents = read_contents(bundle, provenance)
+    contents = bundles.read_contents(bundle, provenance)
     certificate, rows = _certificate(contents, bundle)
     plain, config = _config(contents, bundle)
     _check_roles(bundle, contents.digests, config.learning())
@@ -134,10 +124,10 @@ def _certificate(contents: Contents, bundle: BundleDir) -> tuple[Certificate, li
 def _config(contents: Contents, bundle: BundleDir) -> tuple[dict[str, Any], TrainerConfig]:
     path = bundle.config
     try:
-        plain = plain_yaml(contents.data[path.name], path)
+        plain = bundles.plain_yaml(contents.data[path.name], path)
         return plain, read_config(plain, source=str(path))
     except ConfigError as error:
-        few = [shown(problem) for problem in error.problems[:_MOST_PROBLEMS]]
+        few = [shown(problem) for problem in error.problems[:20]]
         raise ConfigError(str(path), few) from error
 
 
@@ -188,9 +178,8 @@ def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
         tensors = load(content)
     # KeyError and TypeError: a dtype that torch does not have.
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CorruptError(
-            f"{path} holds no weights ({shown(str(error))}); export it again"
-        ) from error
+        why = shown(str(error))
+        raise CorruptError(f"{path} holds no weights ({why}); export it again") from error
     if any(tensor.dtype != torch.float32 for tensor in tensors.values()):
         raise CorruptError(f"{path} holds other numbers than float32; export it again")
     return tensors
@@ -208,23 +197,15 @@ def _players(
                 f"{bundle.weights} holds {name!r}, of no player of {bundle.config}; export it again"
             )
         own[role][layer] = tensor
-    return {role: _player(bundle, config, role, own[role], device) for role in roles}
-
-
-def _player(
-    bundle: BundleDir,
-    config: TrainerConfig,
-    role: str,
-    tensors: Mapping[str, Tensor],
-    device: torch.device,
-) -> SavedPlayer:
-    wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
-    # Counted before anything is built: a configuration can ask for networks of any size.
-    if config.weight_layout(role).size > sum(tensor.numel() for tensor in tensors.values()):
-        raise CorruptError(f"{wrong}, which are larger; export it again")
-    net = build_net(role, config, [config.seed], device)
-    try:
-        net.set_layers(0, tensors)
-    except ValueError as error:
-        raise CorruptError(f"{wrong}: {shown(str(error))}") from error
-    return SavedPlayer(config, config.steps, net)
+    players, wrong = {}, f"{bundle.weights} is not of the networks of {bundle.config}"
+    for role, layers in own.items():
+        # Counted before anything is built: a configuration can ask for networks of any size.
+        if config.weight_layout(role).size > sum(layer.numel() for layer in layers.values()):
+            raise CorruptError(f"{wrong}, which are larger; export it again")
+        net = build_net(role, config, [config.seed], device)
+        try:
+            net.set_layers(0, layers)
+        except ValueError as error:
+            raise CorruptError(f"{wrong}: {shown(str(error))}") from error
+        players[role] = SavedPlayer(config, config.steps, net)
+    return players

@@ -6,14 +6,13 @@ Nothing here loads torch.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
 from hpsearch import yaml_file
 from hpsearch.analysis.verdict import certified_verdict
-from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError, UsageError
 from hpsearch.export.folder import BundleDir
 from hpsearch.files import read_json
@@ -36,20 +35,16 @@ class CertifiedRow:
 
 def standing_verdict(view: StudyView, trial: Trial) -> list[str]:
     """Return how strong a trial is in sentences, as its bundle certifies; else none."""
-    rows = _certified_rows(view.folder, trial.number)
-    return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
-
-
-def _certified_rows(folder: StudyDir, trial: int) -> Sequence[Mapping[str, Any]]:
-    path = BundleDir(folder.best).certificate
+    path = BundleDir(view.folder.best).certificate
     try:
         data = read_json(path)
-        if not isinstance(data, Mapping) or data.get("trial") != trial:
+        if not isinstance(data, Mapping) or data.get("trial") != trial.number:
             return []
-        rows = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
+        read = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
     except (ConfigError, CorruptError, DiskError):
         return []
-    return [asdict(row) for row in rows]
+    rows = [asdict(row) for row in read]
+    return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
 
 
 def print_verdict(
@@ -72,9 +67,8 @@ def print_rows(console: Console, trained: str, rows: Sequence[dict[str, Any]]) -
 def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:
     """Return a row a player and way to play, a column an opponent."""
     names = [name.split("/") for row in rows for name in row["metrics"]]
-    against = dict.fromkeys(
-        name[2] for name in names if name[0] in MODES and name[1] == role and len(name) == 3
-    )
+    of_role = (name for name in names if name[0] in MODES and name[1] == role)
+    against = dict.fromkeys(name[2] for name in of_role if len(name) == 3)
     rows_of_table = []
     for row in rows:
         name = trained if row["player"] == "trained" else row["player"]
@@ -87,8 +81,6 @@ def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:
 
 
 Format = Literal["yaml", "json", "hydra"]
-HYDRA_HEADER: Final = "# @package _global_"  # by which Hydra puts a file's keys at the root
-_INTERPOLATION: Final = "${"
 
 
 def config_text(config: Mapping[str, Any], how: Format) -> str:
@@ -103,10 +95,11 @@ def config_text(config: Mapping[str, Any], how: Format) -> str:
     text = yaml_file.dump_portable(dict(config))
     if how == "yaml":
         return text
-    if _INTERPOLATION in text:
+    if "${" in text:
         raise UsageError(
-            f"Hydra takes {_INTERPOLATION}...}} for a reference to another key, but a value of the "
-            "configuration holds one; export it as yaml or json"
+            "Hydra takes ${...} for a reference to another key, but a value of the configuration "
+            "holds one; export it as yaml or json"
         )
+    # By its header, Hydra puts the file's keys at the root.
     # _self_ last: Hydra warns where the place of the file's own keys is left open.
-    return f"{HYDRA_HEADER}\ndefaults:\n- _self_\n\n{text}"
+    return f"# @package _global_\ndefaults:\n- _self_\n\n{text}"

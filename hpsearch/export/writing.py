@@ -20,7 +20,7 @@ from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.export.certificate import certify, sign
 from hpsearch.export.folder import FORMAT, INDEX, BundleDir, replacing
-from hpsearch.export.greedy import sample_positions
+from hpsearch.export.greedy import ByRole, sample_positions
 from hpsearch.export.programs import write_onnx, write_program
 from hpsearch.export.text import config_text
 from hpsearch.game.random import derive_key
@@ -62,14 +62,13 @@ def crossplay(view: StudyView, trial: Trial) -> dict[str, Any] | None:
     rho is of the starts that confirm, with its 95 % interval, by role and opponent; high is a
     strong host, low a strong agent. Raises CorruptError if the match's files are damaged.
     """
-    matches = [
-        match for match in view.state.population.matches.values() if trial.number in match.strengths
-    ]
-    if not matches:
+    matches = view.state.population.matches.values()
+    played = [match for match in matches if trial.number in match.strengths]
+    if not played:
         return None
-    folder = view.folder.match(matches[-1].number)
+    folder = view.folder.match(played[-1].number)
     games = folder.read_games()
-    return None if games is None else _row(matches[-1], trial.number, folder.plan.required(), games)
+    return None if games is None else _row(played[-1], trial.number, folder.plan.required(), games)
 
 
 def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[str, Any]:
@@ -121,31 +120,23 @@ def export_bundles(
 ) -> list[Measures]:
     """Write a bundle of each trial in this order, or none; raises as `export_bundle`."""
     _check_finished(trials)
-    names = bundle_names(trials)
+    named, measures, listed = dict(zip(bundle_names(trials), trials, strict=True)), [], []
     with replacing(folder) as temporary:
-        measures = [
-            _write(BundleDir(temporary / name), view, trial, how)
-            for trial, name in zip(trials, names, strict=True)
-        ]
-        listed = [
-            {"folder": name, "trial": trial.number, "metrics": trial.metrics}
-            for trial, name in zip(trials, names, strict=True)
-        ]
+        for name, trial in named.items():
+            measures.append(_write(BundleDir(temporary / name), view, trial, how))
+            listed.append({"folder": name, "trial": trial.number, "metrics": trial.metrics})
         _write_json(temporary / INDEX, {"bundles": listed})
     return measures
 
 
 def bundle_names(trials: Sequence[Trial]) -> list[str]:
-    """Return the folders of several bundles: the place of each, and its trial."""
     return [f"{place}-trial-{trial.number}" for place, trial in enumerate(trials, start=1)]
 
 
 def _check_finished(trials: Sequence[Trial]) -> None:
-    for trial in trials:
-        if trial.told != COMPLETE:
-            raise UsageError(
-                f"trial {trial.number} has not finished, so there is nothing to export"
-            )
+    unfinished = [trial.number for trial in trials if trial.told != COMPLETE]
+    if unfinished:
+        raise UsageError(f"trial {unfinished[0]} has not finished, so there is nothing to export")
 
 
 def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measures:
@@ -159,16 +150,13 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     _write_json(bundle.certificate, measures)
     if (line := lineage(view, trial)) is not None:
         _write_json(bundle.lineage, line)
-    title = f"Trial {trial.number} of the study {view.name}"
-    _write_players(bundle, players, title)
+    _write_players(bundle, players, f"Trial {trial.number} of the study {view.name}")
+    path = str(source.relative_to(view.folder.root))
     origin = {
         "format": FORMAT,
         "study": view.name,
         "trial": trial.number,
-        "checkpoint": {
-            "path": str(source.relative_to(view.folder.root)),
-            "sha256": checkpoint.identity(source),
-        },
+        "checkpoint": {"path": path, "sha256": checkpoint.identity(source)},
         "command": how.command,
         "at": how.at.isoformat(timespec="seconds"),
         "commit": code_commit(),
@@ -184,10 +172,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     return measures
 
 
-def _measures(
-    view: StudyView, trial: Trial, players: Mapping[str, SavedPlayer], num_games: int
-) -> Measures:
-    """Return what the certificate of a trial says of its players."""
+def _measures(view: StudyView, trial: Trial, players: ByRole, num_games: int) -> Measures:
     conditions, rows = certify(players, num_games)
     return {
         "study": view.name,
@@ -203,21 +188,19 @@ def _measures(
 
 
 def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: str) -> None:
-    """Write networks, policies and the README that explains them."""
     tensors = {
         f"{role}.{name}": tensor
         for role, player in players.items()
         for name, tensor in player.net.layers(0).items()
     }
     checkpoint.write_tensors(bundle.weights, tensors)
-    remarks: dict[str, None] = {}
+    remarks = []
     for role, player in players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         write_program(bundle.program(role), player, role, positions)
-        remark = write_onnx(bundle.onnx(role), player, role, positions)
-        remarks |= {} if remark is None else {remark: None}
+        remarks.append(write_onnx(bundle.onnx(role), player, role, positions))
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    text = _readme(title, players, shapes, list(remarks))
+    text = _readme(title, players, shapes, list(dict.fromkeys(filter(None, remarks))))
     bundle.readme.write_text(text, encoding="utf-8")
 
 
@@ -246,22 +229,19 @@ def _write_json(path: Path, data: Any) -> None:
 
 def _readme(
     title: str,
-    players: Mapping[str, SavedPlayer],
+    players: ByRole,
     shapes: Mapping[str, Sequence[int]],
     remarks: Sequence[str],
 ) -> str:
     """Return the README of a bundle; ``remarks`` say why what could be there is not."""
     config = next(iter(players.values())).config
     without_onnx = "".join(f"- {remark[0].upper()}{remark[1:]}.\n" for remark in remarks)
+    size = {"num_points": config.max_num_points, "dimension": config.dimension}
     parts = [
         f"# {title}\n",
         _FILES,
         without_onnx,
-        _POSITIONS.format(
-            num_points=config.max_num_points,
-            dimension=config.dimension,
-            roles=" and ".join(players),
-        ),
+        _POSITIONS.format(**size, roles=" and ".join(players)),
         *(_policy_text(role, config, has_onnx=not remarks) for role in players),
         _WEIGHTS,
         *(f"- `{name}`: {list(shape)}\n" for name, shape in shapes.items()),

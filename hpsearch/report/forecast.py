@@ -44,17 +44,16 @@ class JobPace:
 def _measured_pace(study: Study) -> JobPace | None:
     config = read_config(next(iter(study.bases.values())), source=str(study.path))
     work = sum(config.policy_size(name) * config.rows_learned(name) for name in config.learning())
-    paces: list[tuple[float, JobPace]] = []  # each with how many times its work differs
+    alike: list[tuple[float, JobPace]] = []  # each with how many times its work differs
     for rows in _measured_runs(config.algorithm, config.device):
         sizes, machine, threads = rows[0]["sizes"], rows[0]["machine"], rows[0]["threads"]
         measured = _work_of(config.algorithm, sizes)
-        pace = JobPace(
-            1 / sum(float(row["seconds_a_step"]) for row in rows),
-            1 if config.device == "cuda" else int(threads),
-            f"one {config.algorithm} member of a like shape ({sizes}) on {machine}",
-        )
-        paces.append((max(measured / work, work / measured), pace))
-    alike = [(ratio, pace) for ratio, pace in paces if ratio <= ALIKE]
+        ratio = max(measured / work, work / measured)
+        if ratio <= ALIKE:
+            pace = 1 / sum(float(row["seconds_a_step"]) for row in rows)
+            processors = 1 if config.device == "cuda" else int(threads)
+            source = f"one {config.algorithm} member of a like shape ({sizes}) on {machine}"
+            alike.append((ratio, JobPace(pace, processors, source)))
     return min(alike, key=itemgetter(0))[1] if alike else None
 
 
@@ -62,9 +61,9 @@ def _work_of(algorithm: str, sizes: str) -> int:
     network, rows = _NETWORK.search(sizes), _NUM_ROWS[algorithm].search(sizes)
     assert network is not None, sizes
     assert rows is not None, sizes
-    widths = [int(width) for width in network[1].split("-")]
+    widths = map(int, network[1].split("-"))
     num_weights = sum((before + 1) * after for before, after in pairwise(widths))
-    return num_weights * prod(int(number) for number in rows.groups())
+    return num_weights * prod(map(int, rows.groups()))
 
 
 def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]]:
@@ -79,9 +78,6 @@ def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]
                 run.append(row)
     # Rows are appended, so the last run is the newest.
     return [list(of_shape.values())[-1] for of_shape in runs.values()]
-
-
-OWN_JOBS = "its own jobs so far"
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,7 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     if pace is None:
         return Forecast(trials, each, unit, None, None, None, is_bound=True)
     hours = trials * each / pace.steps_per_second * pace.processors / 3600
-    is_bound = own is None
-    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, is_bound)
+    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, own is None)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
@@ -126,16 +121,15 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
         return None
     is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
     processors = _gpus(study) if is_gpu else median(threads)
-    return JobPace(median(speeds), processors, OWN_JOBS)
+    return JobPace(median(speeds), processors, "its own jobs so far")
 
 
 def _is_of(study: Study, folder: StudyDir) -> bool:
     """Return whether a folder is that of the study, and not of another one of its name."""
-    try:
+    with suppress(CorruptError, DiskError):
         begun = read_json(folder.spec)
-    except (CorruptError, DiskError):
-        return False
-    return isinstance(begun, dict) and begun.get("storage") == study.spec.storage
+        return isinstance(begun, dict) and begun.get("storage") == study.spec.storage
+    return False
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:
@@ -143,10 +137,8 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
     if said is not None:
         return said.steps_per_second * len(said.members)
     # A job of an older version, see `AttemptDir.heartbeat`.
-    beats = (
-        job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()
-        for assignment in plan.assignments
-    )
+    attempts = (job.study.trial(each.trial).attempt(each.attempt) for each in plan.assignments)
+    beats = (attempt.heartbeat.try_read() for attempt in attempts)
     return sum(beat.steps_per_second for beat in beats if beat is not None)
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,7 +11,6 @@ from rich.table import Table
 
 from hpsearch.errors import CorruptError, HpsearchError, StorageUnavailableError
 from hpsearch.printable import interval_text, printable
-from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies, trial_state
 from hpsearch.terminal import text_table
 
@@ -61,26 +60,15 @@ def _listed(view: StudyView) -> ListedStudy:
     if trial is not None:
         is_champion = view.best_word == "champion"
         best = {"trial": trial.number, "is_champion": is_champion, **trial.metrics[metric]}
-    return ListedStudy(
-        study=spec.name,
-        state=view.status,
-        done=view.state.num_done,
-        budget=spec.budget.trials,
-        metric=metric,
-        best=best,
-    )
+    done, budget = view.state.num_done, spec.budget.trials
+    return ListedStudy(spec.name, view.status, done, budget, metric, best)
 
 
 def study_table(listed: list[ListedStudy]) -> Table:
-    rows = (
-        (
-            study.study,
-            study.state,
-            "" if study.done is None else f"{study.done} of {study.budget}",
-            _last_cell(study),
-        )
-        for study in listed
-    )
+    rows = []
+    for study in listed:
+        trials = "" if study.done is None else f"{study.done} of {study.budget}"
+        rows.append((study.study, study.state, trials, _last_cell(study)))
     return text_table(("study", "state", "trials", "best"), rows, left=("study", "state", "best"))
 
 
@@ -98,18 +86,14 @@ def write_csv(view: StudyView, file: TextIO) -> None:
     rows = csv.writer(file)
     metrics = [objective.metric for objective in view.study.spec.objectives]
     names = list(view.study.space.parameters)
-    values = [column for name in metrics for column in (name, f"{name} low", f"{name} high")]
-    rows.writerow(["number", "state", *values, *names])
+    columns = [column for name in metrics for column in (name, f"{name} low", f"{name} high")]
+    rows.writerow(["number", "state", *columns, *names])
     for number, trial in sorted(view.state.trials.items()):
         settings = view.settings(trial)
+        measured = [trial.metrics.get(name, {}) for name in metrics]
+        values = [each.get(key, "") for each in measured for key in ("value", "low", "high")]
         cells = (_cell(settings[name]) if name in settings else "" for name in names)
-        rows.writerow([number, trial_state(trial), *_values(trial, metrics), *cells])
-
-
-def _values(trial: Trial, metrics: list[str]) -> Iterator[Any]:
-    for name in metrics:
-        measured: Mapping[str, Any] = trial.metrics.get(name, {})
-        yield from (measured.get(key, "") for key in ("value", "low", "high"))
+        rows.writerow([number, trial_state(trial), *values, *cells])
 
 
 def _cell(setting: Any) -> str | int | float:

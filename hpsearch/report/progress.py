@@ -15,15 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hpsearch.printable import interval_text
-from hpsearch.report.text import (
-    counts_text,
-    duration_text,
-    left_lines,
-    print_status,
-    status_summary,
-    time_left_text,
-    trials_text,
-)
+from hpsearch.report import text
+from hpsearch.report.text import counts_text, duration_text, time_left_text
 from hpsearch.study.view import StudyView
 from hpsearch.study.work import DONE, Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
 from hpsearch.terminal import is_live, print_line, text_table
@@ -58,7 +51,10 @@ class Meter:
     def read(self, view: StudyView) -> Progress:
         elapsed = time.monotonic() - self._began
         total, made = steps_in_all(view), steps_made(view)
-        counts = view.state.counts()
+        counts, best, shown = view.state.counts(), view.best(), "no value yet"
+        if best is not None:
+            value = interval_text(best.metrics[view.metric])
+            shown = f"{view.metric} {value} (trial {best.number})"
         self._speed = steps_per_second(view) or (self._speed if counts["running"] else 0.0)
         return Progress(
             elapsed=self._seconds_before + elapsed,
@@ -68,7 +64,7 @@ class Meter:
             counts=counts,
             trials=f"{view.state.num_done} of {view.study.spec.budget.trials}",
             best_word=view.best_word,
-            best=_best_text(view),
+            best=shown,
             generation=generation_text(view),
         )
 
@@ -82,18 +78,17 @@ def generation_text(view: StudyView) -> str:
     planned = ceil(view.study.spec.budget.trials / options.members)
     if match is None and not view.state.untold and number > planned:
         number = planned  # all have been judged
+    which = f"generation {number} of {max(number, planned)}"
     if record.closing:
-        text = f"closing generation {record.closing}"
-    else:
-        text = f"generation {number} of {max(number, planned)}"
+        which = f"closing generation {record.closing}"
     if match is None:
-        return text
+        return which
     played = view.folder.match(match.number).progress()
     if played is None:
-        return f"{text}, match: waiting"
+        return f"{which}, match: waiting"
     if played[0] == played[1] and options.matches.best_response is not None:
-        return f"{text}, match: all pairs have played, best responses train"
-    return f"{text}, match: {played[0]} of {played[1]} pairs"
+        return f"{which}, match: all pairs have played, best responses train"
+    return f"{which}, match: {played[0]} of {played[1]} pairs"
 
 
 def seconds_at_work(view: StudyView, now: float) -> float:
@@ -119,13 +114,9 @@ def progress_text(progress: Progress) -> str:
 
 def left_texts(progress: Progress) -> list[str]:
     """Return the time left; nothing in a match or the last evaluation, which make no steps."""
-    if progress.counts["running"]:
-        is_known = progress.time_left != DONE
-    else:
-        is_known = "match" not in progress.generation
-    if not is_known:
-        return []
-    return [f"time left: {time_left_text(progress.time_left)}"]
+    is_running, left = progress.counts["running"], progress.time_left
+    is_known = left != DONE if is_running else "match" not in progress.generation
+    return [f"time left: {time_left_text(left)}"] if is_known else []
 
 
 def speed_texts(progress: Progress) -> list[str]:
@@ -166,12 +157,8 @@ class LivePanel:
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far a study is; a log gets a line when trials have changed state."""
-        passed = duration_text(progress.elapsed)
-        self.show(
-            lambda: _panel(progress),
-            lambda: f"[{passed}] {progress_text(progress)}",
-            key=progress.counts,
-        )
+        line = f"[{duration_text(progress.elapsed)}] {progress_text(progress)}"
+        self.show(lambda: _panel(progress), lambda: line, key=progress.counts)
 
 
 @contextmanager
@@ -196,13 +183,6 @@ def _panel(progress: Progress) -> RenderableType:
     )
 
 
-def _best_text(view: StudyView) -> str:
-    best = view.best()
-    if best is None:
-        return "no value yet"
-    return f"{view.metric} {interval_text(best.metrics[view.metric])} (trial {best.number})"
-
-
 class Watcher:
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
@@ -211,14 +191,14 @@ class Watcher:
 
     def show(self, view: StudyView, *, is_over: bool) -> None:
         """Show one look; in a log, a line when something changed or LOG_SECONDS have passed."""
-        summary = status_summary(view)
+        summary = text.status_summary(view)
         if self._as_json:
             print(json.dumps(summary), flush=True)
             return
         if is_live(self._console):
             self._console.clear()
         if is_live(self._console) or is_over:
-            print_status(self._console, view, summary)
+            text.print_status(self._console, view, summary)
             return
         key = summary["state"], summary["trials"], summary["message"]
         passed = duration_text(self._log.elapsed)
@@ -229,17 +209,14 @@ def watch_text(summary: Mapping[str, Any]) -> str:
     best = summary["best"]
     value = "no value yet"
     if best is not None and best["value"] is not None:
-        population = summary["population"]
-        is_champion = population is not None and population["champion"] is not None
+        is_champion = (summary["population"] or {}).get("champion") is not None
         word = "champion" if is_champion else "best"
         value = f"{word} {best['value']:.4f} (trial {best['trial']})"
-    parts = [f"{summary['state']}: {trials_text(summary)}", value, *left_lines(summary)]
+    parts = [f"{summary['state']}: {text.trials_text(summary)}", value, *text.left_lines(summary)]
     return " | ".join([*parts, *filter(None, [summary["message"]])])
 
 
 class TrainingDisplay:
-    """Shows how far a trainer is; `show` is a population's watcher."""
-
     def __init__(self, panel: LivePanel, num_steps: int) -> None:
         self._shown = panel
         self._num_steps = num_steps
@@ -264,14 +241,12 @@ class TrainingDisplay:
                 metrics_table({name: asdict(rho) for name, rho in self._metrics.items()}),
             )
 
-        def line() -> str:
-            metrics = metrics_text(measured or {})
-            return (
-                f"[{passed}] step {step:,} of {self._num_steps:,} | {speed:,.1f} steps/s | "
-                f"time left {left}{f' | {metrics}' if metrics else ''}"
-            )
-
-        self._shown.show(panel, line, key=self._num_measured)
+        metrics = metrics_text(measured or {})
+        line = (
+            f"[{passed}] step {step:,} of {self._num_steps:,} | {speed:,.1f} steps/s | "
+            f"time left {left}{f' | {metrics}' if metrics else ''}"
+        )
+        self._shown.show(panel, lambda: line, key=self._num_measured)
 
 
 def metrics_text(metrics: "Metrics") -> str:
@@ -279,7 +254,5 @@ def metrics_text(metrics: "Metrics") -> str:
 
 
 def metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
-    rows = (
-        (name, interval_text(value), f"{value['capped']:.1%}") for name, value in metrics.items()
-    )
+    rows = ((name, interval_text(rho), f"{rho['capped']:.1%}") for name, rho in metrics.items())
     return text_table(("metric", "value [95 %]", "unfinished"), rows)

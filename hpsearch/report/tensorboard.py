@@ -8,7 +8,7 @@ event files (monitor.tensorboard), they are the run ``trial-N/training``, by a l
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stderr, suppress
+from contextlib import closing, redirect_stderr, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
@@ -43,10 +43,6 @@ def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
         yield row["step"], float(at) if _is_number(at) else trial.asked_at, values
 
 
-def final_tag(metric: str) -> str:
-    return f"final/{metric}"
-
-
 def _numbers(metrics: Any) -> Iterator[tuple[str, float]]:
     for name, measured in _mapping(metrics).items():
         for key, value in _mapping(measured).items():
@@ -70,26 +66,21 @@ def experiment_summary(study: Study) -> Any:
     searched = []
     for name, parameter in study.space.parameters.items():
         if isinstance(parameter, CategoricalParameter):
-            choices = [_shown(parameter, choice) for choice in parameter.choices]
-            domain = hparams.Discrete(choices)
+            domain = hparams.Discrete([_shown(parameter, each) for each in parameter.choices])
         else:
             domain = hparams.RealInterval(float(parameter.low), float(parameter.high))
         searched.append(hparams.HParam(name, domain))
-    metrics = [
-        hparams.Metric(final_tag(objective.metric), display_name=objective.metric)
-        for objective in study.spec.objectives
-    ]
+    names = [objective.metric for objective in study.spec.objectives]
+    metrics = [hparams.Metric(f"final/{name}", display_name=name) for name in names]
     return hparams.hparams_config_pb(searched, metrics)
 
 
 def start_summary(study: Study, trial: Trial) -> Any:
     from tensorboard.plugins.hparams import summary_v2 as hparams
 
-    values = {
-        name: _shown(study.space.parameters[name], value)
-        for name, value in study.space.decode(trial.last_params).items()
-    }
-    return hparams.hparams_pb(values, f"trial {trial.number}", trial.asked_at)
+    parameters, values = study.space.parameters, study.space.decode(trial.last_params)
+    shown = {name: _shown(parameters[name], value) for name, value in values.items()}
+    return hparams.hparams_pb(shown, f"trial {trial.number}", trial.asked_at)
 
 
 def end_summary(trial: Trial, at: float) -> Any:
@@ -100,10 +91,8 @@ def end_summary(trial: Trial, at: float) -> Any:
     status = api_pb2.STATUS_FAILURE if trial.told == FAIL else api_pb2.STATUS_SUCCESS
     end = SessionEndInfo(status=status, end_time_secs=at)
     shown = metadata.create_summary_metadata(HParamsPluginData(session_end_info=end))
-    value = Summary.Value(
-        tag=metadata.SESSION_END_INFO_TAG, metadata=shown, tensor=metadata.NULL_TENSOR
-    )
-    return Summary(value=[value])
+    tag, tensor = metadata.SESSION_END_INFO_TAG, metadata.NULL_TENSOR
+    return Summary(value=[Summary.Value(tag=tag, metadata=shown, tensor=tensor)])
 
 
 def _shown(parameter: Parameter, value: Any) -> bool | float | str:
@@ -156,11 +145,8 @@ class Board:
         # Under another name than TensorBoard looks for, in the form that gc knows.
         temporary = self._folder / f".run-{uuid4().hex}"
         try:
-            file = EventFile(temporary.open("xb"), keeps=-1)
-            try:
+            with closing(EventFile(temporary.open("xb"), keeps=-1)) as file:
                 write(file)
-            finally:
-                file.close()
             temporary.rename(run / event_file_name())
         finally:
             temporary.unlink(missing_ok=True)
@@ -176,7 +162,7 @@ def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir
             file.write(at, measured_step, values)
             step = max(step, measured_step)
     if trial.told is not None:
-        final = {final_tag(name): measured["value"] for name, measured in trial.metrics.items()}
+        final = {f"final/{name}": measured["value"] for name, measured in trial.metrics.items()}
         file.write(at, max(step, trial.step), final)
         file.write_summary(at, max(step, trial.step), end_summary(trial, at))
 
@@ -218,8 +204,8 @@ def application(folder: Path) -> "WSGIApplication":
             return ""
 
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Taken)
-    said = ["tensorboard", f"--logdir={folder}", f"--reload_interval={RELOAD_SECONDS}"]
+    options = [f"--logdir={folder}", f"--reload_interval={RELOAD_SECONDS}"]
     with redirect_stderr(io.StringIO()):  # advice on how its own command is run
-        board.configure(argv=said)
+        board.configure(argv=["tensorboard", *options])
         board.launch()
     return taken[0]

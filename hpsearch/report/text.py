@@ -22,6 +22,7 @@ from hpsearch.terminal import print_line
 def status_summary(view: StudyView) -> dict[str, Any]:
     best = view.best()
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
+    hours = {"spent": so_far.gpu_hours_spent, "left": so_far.gpu_hours_left}
     retry = None if view.awaited is None else view.folder.driver_retry.try_read()
     live = view.state.live_jobs()
     running = sum(job.began_at is not None for job in live)
@@ -36,11 +37,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "untrained": view.state.num_untrained,
         "tried_again": view.state.num_retries,
         "failures": dict(view.state.tally.failed),
-        "gpu_hours": {
-            "spent": so_far.gpu_hours_spent,
-            "left": so_far.gpu_hours_left,
-            "budget": view.study.spec.budget.gpu_hours,
-        },
+        "gpu_hours": {**hours, "budget": view.study.spec.budget.gpu_hours},
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
@@ -88,8 +85,8 @@ def _operators(view: StudyView) -> dict[str, dict[str, int]]:
     operators = {}
     for name in sorted(made.keys() | judged.keys()):
         record = judged.get(name, OperatorRecord(0, 0))
-        tried, adopted = int(record.tried), int(record.accepted)
-        operators[name] = {"made": made[name], "tried": tried, "adopted": adopted}
+        tried = {"tried": int(record.tried), "adopted": int(record.accepted)}
+        operators[name] = {"made": made[name], **tried}
     return operators
 
 
@@ -119,13 +116,11 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
     }
 
 
-STATES = ("finished", "running", "waiting", "pruned", "failed")
-
-
 def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
     """Return the number of trials by state, without those beyond the budget."""
     left = {**counts, "failed": counts["failed"] - tried_again}
-    parts = [f"{left[state]} {state}" for state in STATES if left[state]]
+    states = ("finished", "running", "waiting", "pruned", "failed")
+    parts = [f"{left[state]} {state}" for state in states if left[state]]
     parts += [f"{untrained} of them untrained"] if untrained else []
     again = f" ({tried_again} more failed and were tried again)" if tried_again else ""
     return (", ".join(parts) or "none yet") + again
@@ -136,7 +131,7 @@ def standing_text(state: StudyState) -> str:
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:
-    """Return how many of the budget's trials have ended, and the number of trials by state."""
+
     counts = counts_text(summary["trials"], summary["untrained"], summary["tried_again"])
     return f"{summary['done']} of {summary['budget']} ({counts})"
 
@@ -157,18 +152,15 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, line)
     for line in failures_lines(view):
         print_line(console, line, style="red")
-    best = view.best()
-    if best is not None:
+    if (best := view.best()) is not None:
         print_best(console, view, best)
 
 
 def population_lines(population: Mapping[str, Any] | None) -> list[str]:
     if population is None:
         return []
-    playing = "" if population["match"] is None else f", match {population['match']} is played"
-    lines = [
-        f"population: {population['members']} members, {population['matches']} matches{playing}"
-    ]
+    now = "" if population["match"] is None else f", match {population['match']} is played"
+    lines = [f"population: {population['members']} members, {population['matches']} matches{now}"]
     if population["standings"]:
         strengths = (
             f"{standing['member']} (trial {standing['trial']}) {standing['strength']:+.3f}"
@@ -279,8 +271,8 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
 def last_words(view: StudyView) -> list[str]:
     if not view.folder.output.exists():
         return []
-    said = last_lines(view.folder.output, 3)
-    return ["no driver is there; what the last one printed:", *(f"    {line}" for line in said)]
+    said = (f"    {line}" for line in last_lines(view.folder.output, 3))
+    return ["no driver is there; what the last one printed:", *said]
 
 
 def failures_lines(view: StudyView) -> list[str]:
@@ -316,8 +308,8 @@ def _rounded(seconds: float) -> float:
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     value, games = interval_text(trial.metrics[view.metric]), trial.metrics[view.metric]["games"]
-    line = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
-    line = f"{line} on {games:,.0f} games of the search"
+    what = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
+    line = f"{what} on {games:,.0f} games of the search"
     console.print(line, style="bold", highlight=False, soft_wrap=True)
     for name, setting in view.settings(trial).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hpsearch.analysis.confirmation import (
-    UNKNOWN,
+    CandidateVerdict,
     Confirmation,
     ConfirmedTrial,
     SeedTraining,
@@ -119,7 +119,7 @@ def test_what_is_not_settled_is_said():
 
 
 def test_candidates_of_which_nothing_is_known_come_last():
-    lost = ConfirmedTrial(7, {"value": 0.9, "low": 0.8, "high": 1.0}, *UNKNOWN, failed=3)
+    lost = ConfirmedTrial(7, {"value": 0.9, "low": 0.8, "high": 1.0}, *CandidateVerdict(), failed=3)
     told = confirmation([[0.1, 0.2]], [0.1])
     for goal in ("maximize", "minimize"):
         assert [trial.trial for trial in ranked([lost, *told.trials], goal)] == [0, 7]

@@ -28,8 +28,7 @@ from hpsearch.report.page.material import MeasuredCurve, gather, read_curve
 from hpsearch.report.page.page import SMALLER, page_text, plotly_js
 from hpsearch.report.page.parameters import (
     height,
-    importance_bars,
-    importance_layout,
+    importance_chart,
     importance_sentence,
     log_ticks,
     reading,
@@ -549,8 +548,9 @@ def importances_of(num_finished: int = 20, **bars: tuple[float, ...]) -> Importa
 
 def test_noise_beyond_one_ends_at_the_edge_of_the_chart():
     shown = importances_of(decides=(0.9, 0.7, 1.0, 0.2), rare=(0.1, 0.0, 0.3, 3.5))
-    noise, bars = importance_bars(shown)
-    assert importance_layout(shown)["xaxis"]["range"] == [0, 1]
+    chart = importance_chart(shown)
+    noise, bars = chart["data"]
+    assert chart["layout"]["xaxis"]["range"] == [0, 1]
     assert dict(zip(noise["y"], noise["x"], strict=True)) == {"rare": 3.5, "decides": 0.2}
     assert bars["y"] == ["rare", "decides"], "the most important is on top"
     assert bars["error_x"]["array"] == pytest.approx([0.2, 0.1])

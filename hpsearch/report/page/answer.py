@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hpsearch.analysis.confirmation import ConfirmedTrial
 from hpsearch.analysis.pictures import BLUE, ORANGE
-from hpsearch.analysis.verdict import measures, opponents_of, verdict
+from hpsearch.analysis.verdict import Measures, measures, opponents_of, verdict
 from hpsearch.printable import interval_text
 from hpsearch.report.page import charts, html
 from hpsearch.report.page.charts import Chart
@@ -31,7 +31,7 @@ TITLES: Final = {"rho": "greedy", "rho_sampled": "sampled"}
 PUBLISHED_GAME: Final = {"dimension": 3, "max_value": 20, "evaluation.max_steps": 100}
 """in which rho was published"""
 
-PlayerRhos = tuple[str, Mapping[str, Mapping[str, float]]]
+PlayerRhos = tuple[str, Measures]
 """a player, and its rho by opponent: value and, where it was measured here, low and high"""
 
 
@@ -67,10 +67,8 @@ def comparisons(material: Material) -> Iterator[Comparison]:
     for measured in report.roles:
         role = measured.role
         own = _own_rows(best, role, _plain(measured.evaluation))
-        others = [
-            (player, _by_mode(role, _plain(evaluation))[MODES[0]])
-            for player, evaluation in measured.references.items()
-        ]
+        references = measured.references.items()
+        others = [(name, _by_mode(role, _plain(each))[MODES[0]]) for name, each in references]
         rows = (*own, *others, *published.get(role, ()))
         yield Comparison(role, (*PANELS[role], PANEL), rows, source)
 
@@ -79,32 +77,21 @@ def _plain(evaluation: "Evaluation") -> dict[str, dict[str, float]]:
     return {name: asdict(rho) for name, rho in evaluation.metrics.items()}
 
 
-def _own_rows(
-    best: Trial, role: str, metrics: Mapping[str, Mapping[str, float]]
-) -> list[PlayerRhos]:
-    by_mode = _by_mode(role, metrics)
-    return [
-        (f"trial {best.number}, {TITLES[mode]}", rhos) for mode, rhos in by_mode.items() if rhos
-    ]
+def _own_rows(best: Trial, role: str, metrics: Measures) -> list[PlayerRhos]:
+    by_mode = _by_mode(role, metrics).items()
+    return [(f"trial {best.number}, {TITLES[mode]}", rhos) for mode, rhos in by_mode if rhos]
 
 
-def _by_mode(
-    role: str, metrics: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, Mapping[str, float]]]:
+def _by_mode(role: str, metrics: Measures) -> dict[str, dict[str, Mapping[str, float]]]:
     by_mode: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
     for name, rho in metrics.items():
-        if name.split("/")[1:2] == [role]:
-            mode, column = _mode_and_column(name)
-            by_mode[mode][column] = rho
+        match name.split("/"):
+            case [mode, whose, opponent] if whose == role:
+                by_mode[mode][opponent] = rho
+            case [mode, whose] if whose == role:
+                column = mode.partition("_")[0]  # of all opponents, such as the panel
+                by_mode[mode.replace(column, MODES[0])][column] = rho
     return by_mode
-
-
-def _mode_and_column(metric: str) -> tuple[str, str]:
-    mode, _, *opponent = metric.split("/")
-    if opponent:
-        return mode, opponent[0]
-    column = mode.partition("_")[0]
-    return mode.replace(column, MODES[0]), column
 
 
 def _published(view: StudyView, best: Trial) -> Iterator[PlayerRhos]:
@@ -131,9 +118,8 @@ def question_text(view: StudyView) -> str:
 
 
 def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
-    how = "the best of the search"
-    if view.state.population.archive:
-        how = "the champion of the last match"
+    champion = view.state.population.archive
+    how = "the champion of the last match" if champion else "the best of the search"
     if is_confirmed:
         how = "the best when compared on what the search never used"
     value = ""
@@ -151,8 +137,7 @@ def answer_section(material: Material) -> Iterator[Html]:
     sentence = answer_text(view, best, is_confirmed=material.is_confirmed)
     yield Html(f'<p class="lead">{html.text(sentence)}</p>')
     yield from map(html.paragraph, _verdict(material, best))
-    settings = view.settings(best)
-    rows = [(name, setting_text(value)) for name, value in settings.items()]
+    rows = [(name, setting_text(value)) for name, value in view.settings(best).items()]
     yield html.table(("parameter", "value"), rows)
     if isinstance(material.measured, str):
         yield html.missing(f"Its players were not measured for this page: {material.measured}")
@@ -161,14 +146,12 @@ def answer_section(material: Material) -> Iterator[Html]:
         strong = "high is a strong host" if role == "host" else "low is a strong agent"
         yield html.heading(f"Rho as {role}, with 95 % intervals")
         yield html.paragraph(f"Games decided a move, {strong}. {comparison.source}")
-        cells = [
-            (player, *(_rho_text(rhos.get(name)) for name in opponents))
-            for player, rhos in comparison.rows
-        ]
+        players = comparison.rows
+        cells = [(name, *(_rho_text(rhos.get(o)) for o in opponents)) for name, rhos in players]
         yield html.table(("player", *opponents), cells, strong=0)
         if len(cells) > 1:
-            chart = comparison_chart(comparison)
-            yield html.figure(chart, f"rho-{role}", "The same numbers drawn.")
+            caption = "The same numbers drawn."
+            yield html.figure(comparison_chart(comparison), f"rho-{role}", caption)
 
 
 def _verdict(material: Material, best: Trial) -> Iterator[str]:
@@ -181,11 +164,8 @@ def _verdict(material: Material, best: Trial) -> Iterator[str]:
         return
     config = material.view.config(best)
     for role in material.measured.report.roles:
-        own, *others = (
-            measures(role.role, _plain(evaluation))
-            for evaluation in (role.evaluation, *role.references.values())
-        )
-        named = dict(zip(role.references, others, strict=True))
+        own = measures(role.role, _plain(role.evaluation))
+        named = {name: measures(role.role, _plain(e)) for name, e in role.references.items()}
         trained_on = opponents_of(role.role, config)
         yield from verdict(f"trial {best.number}", role.role, own, named, trained_on)
 
@@ -195,20 +175,14 @@ def comparison_chart(comparison: Comparison) -> Chart:
     for place, opponent in enumerate(comparison.opponents):
         known = {player: rhos[opponent] for player, rhos in comparison.rows if opponent in rhos}
         values = [rho["value"] for rho in known.values()]
-        low, high = ([rho.get(end, rho["value"]) for rho in known.values()] for end in ENDS)
+        low = [rho.get("low", rho["value"]) for rho in known.values()]
+        high = [rho.get("high", rho["value"]) for rho in known.values()]
         marker = {"color": charts.colour(place), "symbol": charts.symbol(place), "size": 9}
         more = {"error_x": charts.intervals(values, low, high), "marker": marker}
         data.append(charts.scatter("markers", opponent, values, known, more))
     players = [player for player, _ in comparison.rows]
-    layout = {
-        "height": 130 + 34 * len(players),
-        "xaxis": charts.axis("rho", {"rangemode": "tozero"}),
-        "yaxis": charts.category_axis(players),
-    }
-    return charts.chart(data, layout)
-
-
-ENDS: Final = ("low", "high")
+    across, upright = charts.axis("rho", {"rangemode": "tozero"}), charts.category_axis(players)
+    return charts.chart(data, {"height": 130 + 34 * len(players), **charts.axes(across, upright)})
 
 
 def _rho_text(rho: Mapping[str, float] | None) -> str:
@@ -245,7 +219,6 @@ def _cells(trial: ConfirmedTrial) -> tuple[str, ...]:
 
 
 def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
-    """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
     believed = {f"trial {trial.trial}": trial.search["value"] for trial in trials}
     search = {name: value for name, value in believed.items() if value is not None}
     held_out = {
@@ -254,21 +227,15 @@ def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
         if trial.mean is not None and trial.low is not None and trial.high is not None
     }
     mean, low, high = ([numbers[at] for numbers in held_out.values()] for at in range(3))
-    measured = {
-        "error_x": charts.intervals(mean, low, high),
-        "marker": {"color": BLUE, "symbol": "circle", "size": 9},
-    }
-    marker = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
+    bars = {"error_x": charts.intervals(mean, low, high)}
+    dot = {"marker": {"color": BLUE, "symbol": "circle", "size": 9}}
+    diamond = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
     data = [
-        charts.scatter("markers", "held out", mean, held_out, measured),
-        charts.scatter("markers", "in the search", search.values(), search, marker),
+        charts.scatter("markers", "held out", mean, held_out, bars | dot),
+        charts.scatter("markers", "in the search", search.values(), search, diamond),
     ]
-    layout = {
-        "height": 130 + 30 * len(trials),
-        "xaxis": charts.axis(metric, {}),
-        "yaxis": charts.category_axis(list(believed)),
-    }
-    return charts.chart(data, layout)
+    axes = charts.axes(metric, charts.category_axis(list(believed)))
+    return charts.chart(data, {"height": 130 + 30 * len(trials), **axes})
 
 
 STARTS_TEXT: Final = (

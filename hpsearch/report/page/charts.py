@@ -12,6 +12,9 @@ from hpsearch.study.records import Trial
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
+Axis = dict[str, Any]
+Look = Mapping[str, Any]
+Numbers = Sequence[float]
 
 SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -25,9 +28,9 @@ MAX_TICKS: Final = 20  # matches up to which each has a tick
 MANY: Final = 200  # lines of one chart from which on they are drawn thinner
 
 
-def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
-    has_legend = sum(trace.get("showlegend", True) for trace in data) > 1
-    has_legend = bool(layout.get("showlegend", has_legend))
+def chart(data: Sequence[Trace], layout: Look) -> Chart:
+    has_several = sum(trace.get("showlegend", True) for trace in data) > 1
+    has_legend = layout.get("showlegend", has_several)
     common = {
         "height": 380,
         "margin": {"l": 52, "r": 14, "t": 34 if has_legend else 10, "b": 54},
@@ -41,7 +44,7 @@ def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
     return {"data": list(data), "layout": {**common, **layout}}
 
 
-def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def axis(title: str, more: Look) -> Axis:
     return {
         "title": {"text": title, "standoff": 6},
         "automargin": True,
@@ -52,32 +55,28 @@ def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def axes(x: str, y: str) -> dict[str, Any]:
-    return {"xaxis": axis(x, {}), "yaxis": axis(y, {})}
+def axes(x: str | Axis, y: str | Axis) -> dict[str, Axis]:
+    """Return both axes, each of which is given as a whole or by its title."""
+    whole_x, whole_y = (axis(each, {}) if isinstance(each, str) else each for each in (x, y))
+    return {"xaxis": whole_x, "yaxis": whole_y}
 
 
-def category_axis(names: Sequence[str]) -> dict[str, Any]:
+def category_axis(names: Sequence[str]) -> Axis:
     return axis("", {"categoryorder": "array", "categoryarray": list(names)[::-1]})
 
 
-def scatter(
-    mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Mapping[str, Any]
-) -> Trace:
+def scatter(mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Look) -> Trace:
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
 def trial_points(
-    name: str,
-    trials: Iterable[Trial],
-    x: Iterable[Any],
-    y: Iterable[float],
-    marker: Mapping[str, Any],
+    name: str, trials: Iterable[Trial], x: Iterable[Any], y: Iterable[float], marker: Look
 ) -> Trace:
     """Return a point a trial; a click on it leads to the trial's row."""
     return scatter("markers", name, x, y, trial_texts(trials) | {"marker": marker})
 
 
-def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]) -> Trace:
+def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Look) -> Trace:
     return {"type": "bar", "orientation": "h", "name": name, "x": list(x), "y": list(y), **more}
 
 
@@ -105,14 +104,15 @@ def thinner(width: float, num_lines: int) -> float:
     return width * max(0.3, min(1.0, MANY / max(1, num_lines)))
 
 
-def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: str) -> Trace:
+def band(x: Numbers, low: Numbers, high: Numbers, fill: str) -> Trace:
     """Return the area between two curves over ``x``, in a colour of `COLOURS`."""
+    red, green, blue = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
     return {
         "type": "scatter",
         "x": [*x, *reversed(x)],
         "y": [*low, *reversed(high)],
         "fill": "toself",
-        "fillcolor": transparent(fill),
+        "fillcolor": f"rgba({red},{green},{blue},0.2)",
         "line": {"width": 0},
         "mode": "lines",
         "hoverinfo": "skip",
@@ -120,15 +120,7 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: 
     }
 
 
-def transparent(hexadecimal: str) -> str:
-    red, green, blue = (int(hexadecimal[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.2)"
-
-
-def intervals(
-    values: Sequence[float], low: Sequence[float], high: Sequence[float]
-) -> dict[str, Any]:
-    """Return the error bars of ``values`` whose intervals end at ``low`` and ``high``."""
+def intervals(values: Numbers, low: Numbers, high: Numbers) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,
@@ -141,12 +133,8 @@ def intervals(
 
 def shared_lines(lines: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[list[Any], list[Any]]:
     """Return x and y of one trace that draws many lines, with a gap after each."""
-    x: list[Any] = []
-    y: list[Any] = []
-    for points in lines:
-        x += [*(point[0] for point in points), None]
-        y += [*(point[1] for point in points), None]
-    return x, y
+    points = [point for line in lines for point in (*line, (None, None))]
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def words(content: object) -> str:

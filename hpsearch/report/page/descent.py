@@ -55,16 +55,13 @@ def _line(descent: Ancestry) -> Iterator[Html]:
     line = descent.champions_line()
     if not line:
         return
-    rows = (
-        (str(relative.trial), str(relative.generation), *made)
-        for relative, made in zip(line, made_texts(line), strict=True)
-    )
+    made = zip(line, made_texts(line), strict=True)
+    rows = ((str(relative.trial), str(relative.generation), *how) for relative, how in made)
     header = ("trial", "matches before", "made by", "strength", "changes")
     yield html.folded("The champion's line", html.table(header, rows))
 
 
 def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
-    """Return some of the trials from left to right, their places one below the other."""
     line = descent.champions_line()
     look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
     champions = charts.scatter("lines", "the champion's line", *_places(line), look)
@@ -73,12 +70,8 @@ def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
     has_room = max(relative.generation for relative in relatives) <= charts.MAX_TICKS
     across = {"showgrid": False, **({"dtick": 1} if has_room else {})}
     upright = {"autorange": "reversed", "dtick": 1, "showgrid": False}
-    layout = {
-        "height": max(260, 130 + 38 * members),
-        "xaxis": charts.axis("matches before", across),
-        "yaxis": charts.axis("member", upright),
-    }
-    return charts.chart(data, layout)
+    axes = charts.axes(charts.axis("matches before", across), charts.axis("member", upright))
+    return charts.chart(data, {"height": max(260, 130 + 38 * members), **axes})
 
 
 def _edges(descent: Ancestry, relatives: Sequence[Relative]) -> Iterator[Trace]:
@@ -93,9 +86,8 @@ def _edges(descent: Ancestry, relatives: Sequence[Relative]) -> Iterator[Trace]:
         if name != "goes on":
             colour = OPERATORS[operators.index(name) % len(OPERATORS)]
         look = {"color": colour, "width": 1.4, "dash": "solid" if is_first else "dot"}
-        title = name if is_first else f"{name}, other parent"
-        more = {"hoverinfo": "skip", "line": look}
-        yield charts.scatter("lines", title, *charts.shared_lines(lines), more)
+        title, more = name if is_first else f"{name}, other parent", {"hoverinfo": "skip"}
+        yield charts.scatter("lines", title, *charts.shared_lines(lines), more | {"line": look})
 
 
 def _trials(relatives: Sequence[Relative], line: Sequence[Relative]) -> Trace:
@@ -136,12 +128,10 @@ def crossplay_chart(played: Played) -> Chart:
     }
     if _is_numbered(played):
         heat |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 9}}
-    layout = {
-        "height": 170 + max(MIN_CELL, min(COLUMN, 600 // rows)) * rows,
-        "xaxis": charts.axis("", {"type": "category", "tickangle": -60}),
-        "yaxis": charts.axis("", {"type": "category", "autorange": "reversed"}),
-    }
-    return charts.chart([heat], layout)
+    across = charts.axis("", {"type": "category", "tickangle": -60})
+    upright = charts.axis("", {"type": "category", "autorange": "reversed"})
+    height = 170 + max(MIN_CELL, min(COLUMN, 600 // rows)) * rows
+    return charts.chart([heat], {"height": height, **charts.axes(across, upright)})
 
 
 def _is_numbered(played: Played) -> bool:

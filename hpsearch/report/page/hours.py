@@ -10,54 +10,42 @@ from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import duration_text
+from hpsearch.study import work
 from hpsearch.study.records import FAIL, Lost
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import (
-    FAILED,
-    KINDS,
-    LEFT,
-    PLAYED,
-    TRAINED,
-    WAITED,
-    Span,
-    cost,
-    counts_over_time,
-    known_until,
-    spans,
-)
+from hpsearch.study.work import WAITED, Span
 
 LOOKS: Final = {
     WAITED: (SKY, "/"),
-    TRAINED: (BLUE, ""),
-    PLAYED: (GREEN, "-"),
-    LEFT: (ORANGE, "x"),
-    FAILED: (VERMILLION, "\\"),
+    work.TRAINED: (BLUE, ""),
+    work.PLAYED: (GREEN, "-"),
+    work.LEFT: (ORANGE, "x"),
+    work.FAILED: (VERMILLION, "\\"),
 }
 """colour and pattern of what jobs do"""
 MAX_TICKS: Final = 10  # jobs up to which each has a tick
 MAX_BARS: Final = 150  # jobs that are drawn each by itself
 MAX_LOGS: Final = 10  # failed trials of which the last words are shown
-NOTHING_LOST: Final = Lost(0, 0.0, 0.0)
 
 
 def hours_section(material: Material) -> Iterator[Html]:
     view = material.view
-    job_spans = spans(view, known_until(view))
+    job_spans = work.spans(view, work.known_until(view))
     if not job_spans:
         return
     yield html.paragraph(_cost_text(view, job_spans))
     yield html.table(("jobs that", "times", "hours", "GPU-hours"), _rows(job_spans))
     yield html.figure(states_chart(job_spans), "jobs", "Jobs by what they did, over time (UTC).")
     if len(view.state.jobs) <= MAX_BARS:
-        chart = timeline_chart(job_spans)
-        yield html.figure(chart, "timeline", "The same jobs, a line each (UTC).")
+        caption = "The same jobs, a line each (UTC)."
+        yield html.figure(timeline_chart(job_spans), "timeline", caption)
     else:
         yield html.missing(f"The jobs are not drawn one by one, for they are more than {MAX_BARS}.")
     yield from _failures(view, material.elsewhere)
 
 
 def _cost_text(view: StudyView, job_spans: Sequence[Span]) -> str:
-    so_far, budget = cost(view), view.study.spec.budget.gpu_hours
+    so_far, budget = work.cost(view), view.study.spec.budget.gpu_hours
     ran = sum(span.hours for span in job_spans if span.kind != WAITED)
     waited = sum(span.hours for span in job_spans if span.kind == WAITED)
     cap = "" if budget is None else f", of {budget:g}"
@@ -70,7 +58,7 @@ def _cost_text(view: StudyView, job_spans: Sequence[Span]) -> str:
 
 
 def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
-    for kind in KINDS:
+    for kind in work.KINDS:
         of_kind = [span for span in job_spans if span.kind == kind]
         if of_kind:
             hours = sum(span.hours for span in of_kind)
@@ -79,21 +67,19 @@ def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
 
 
 def states_chart(job_spans: Sequence[Span]) -> Chart:
-    times, counts = counts_over_time(job_spans)
+    times, counts = work.counts_over_time(job_spans)
     moments = list(map(moment, times))
     data = []
     for kind, series in counts.items():
         colour, shape = LOOKS[kind]
-        more = {
-            "stackgroup": "jobs",
-            "line": {"color": colour, "width": 1, "shape": "hv"},
-            "fillpattern": {"shape": shape, **charts.OVER},
-        }
+        line = {"color": colour, "width": 1, "shape": "hv"}
+        pattern = {"shape": shape, **charts.OVER}
+        more = {"stackgroup": "jobs", "line": line, "fillpattern": pattern}
         data.append(charts.scatter("lines", kind, moments, series, more))
     most = max(map(sum, zip(*counts.values(), strict=True)), default=0)
     upright = charts.axis("jobs", {"dtick": 1} if most <= MAX_TICKS else {})
-    layout = {"height": 320, "xaxis": charts.axis("", {"type": "date"}), "yaxis": upright}
-    return charts.chart(data, layout)
+    axes = charts.axes(charts.axis("", {"type": "date"}), upright)
+    return charts.chart(data, {"height": 320, **axes})
 
 
 def timeline_chart(job_spans: Sequence[Span]) -> Chart:
@@ -113,13 +99,9 @@ def timeline_chart(job_spans: Sequence[Span]) -> Chart:
             names = [f"job {span.job}" for span in drawn]
             data.append(charts.flat_bars(kind, milliseconds, names, look))
     names = list(dict.fromkeys(f"job {span.job}" for span in job_spans))
-    layout = {
-        "height": min(120 + max(12, 240 // len(names)) * len(names), 1400),
-        "barmode": "overlay",
-        "xaxis": charts.axis("", {"type": "date"}),
-        "yaxis": charts.category_axis(names),
-    }
-    return charts.chart(data, layout)
+    height = min(120 + max(12, 240 // len(names)) * len(names), 1400)
+    axes = charts.axes(charts.axis("", {"type": "date"}), charts.category_axis(names))
+    return charts.chart(data, {"height": height, "barmode": "overlay", **axes})
 
 
 def moment(seconds: float) -> int:
@@ -142,7 +124,7 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
     ends = Counter(trial.failure or "unknown" for trial in failed)
     rows = []
     for kind in sorted({*ends, *lost}):
-        loss = lost.get(kind, NOTHING_LOST)
+        loss = lost.get(kind, Lost(0, 0.0, 0.0))
         cells = f"{loss.hours:.2f}", f"{loss.gpu_hours:.2f}"
         rows.append((kind, str(ends[kind]), str(loss.attempts), *cells))
     header = ("kind", "trials that failed", "attempts lost", "hours lost", "GPU-hours lost")

@@ -53,24 +53,26 @@ def read_learning(
 ) -> Learning:
     """Return the curves of the best trials, or of whole lines, and of what confirmed the best."""
     if isinstance(descent, str):
-        trials = [trial.number for trial in _top(view, best)]
-        curves = [read_curve(view.folder.trial(number), number, view.metric) for number in trials]
+        curves = [_curve(view.folder, trial.number, view.metric) for trial in _top(view, best)]
     else:
         trials = [trial for trial in strongest_members(view) if trial in descent.relatives]
-        curves = [_line(view, descent, trial, view.metric) for trial in trials[:NUM_CURVES]]
+        curves = [_line(view, descent, trial) for trial in trials[:NUM_CURVES]]
     drawn = tuple(curve for curve in curves if curve.points)
-    return Learning(drawn, _seeds(view, confirmation, view.metric))
+    return Learning(drawn, _seeds(view, confirmation))
 
 
-def _line(view: StudyView, descent: Ancestry, trial: int, metric: str) -> MeasuredCurve:
+def _line(view: StudyView, descent: Ancestry, trial: int) -> MeasuredCurve:
     """Return what was measured along a line: of each trial what it trained itself."""
     points = {}
     for relative in descent.line(trial):
-        number = relative.trial
-        for step, value in read_curve(view.folder.trial(number), number, metric).points.items():
+        for step, value in _curve(view.folder, relative.trial, view.metric).points.items():
             if relative.begin < step <= relative.step:
                 points[step] = value
     return MeasuredCurve(trial, points)
+
+
+def _curve(folder: StudyDir, trial: int, metric: str) -> MeasuredCurve:
+    return read_curve(folder.trial(trial), trial, metric)
 
 
 def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
@@ -80,16 +82,16 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
         for row in files.read_metrics():
             match row:
                 case {"step": step, "metrics": {**metrics}}:
-                    measured: Any = metrics.get(metric)
-                    if _is_measured(measured):
-                        by_step[step] = measured["value"], measured["low"], measured["high"]
+                    match metrics.get(metric):
+                        case {"value": value, "low": low, "high": high}:
+                            if all(map(_is_finite, (value, low, high))):
+                                by_step[step] = value, low, high
     return MeasuredCurve(trial, dict(sorted(by_step.items())))
 
 
-def _is_measured(value: Any) -> bool:
-    ends = [value.get(key) for key in ("value", "low", "high")] if isinstance(value, dict) else [""]
+def _is_finite(value: Any) -> bool:
     # Which neither infinities nor NaN pass, nor whole numbers too large for a chart.
-    return all(isinstance(end, float | int) and abs(end) <= float_info.max for end in ends)
+    return isinstance(value, float | int) and abs(value) <= float_info.max
 
 
 def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
@@ -101,7 +103,7 @@ def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
 
 
 def _seeds(
-    view: StudyView, confirmation: Confirmation | str, metric: str
+    view: StudyView, confirmation: Confirmation | str
 ) -> Mapping[int, list[MeasuredCurve]] | str:
     if isinstance(confirmation, str):
         return confirmation
@@ -110,8 +112,7 @@ def _seeds(
     folder = StudyDir(view.folder.root.parent / confirmation.trained_by)
     by_trial = {}
     for trial in confirmation.trials:
-        numbers = [seed.trial for seed in trial.seeds]
-        curves = [read_curve(folder.trial(number), number, metric) for number in numbers]
+        curves = [_curve(folder, seed.trial, view.metric) for seed in trial.seeds]
         if kept := [curve for curve in curves if curve.points]:
             by_trial[trial.trial] = kept
     return by_trial or f"the learning curves of {confirmation.trained_by} are gone"
@@ -143,7 +144,11 @@ def gather(
     certify: Callable[[StudyView, Trial], Sequence[str]] = lambda view, trial: (),
 ) -> Material:
     best, is_confirmed = _best(view)
-    confirmation = _or_why(lambda: _confirmation(view, elsewhere))
+    unconfirmed = (
+        "the best of the search may be the luckiest; compare the best on held-out seeds with: "
+        f"hpsearch confirm {view.name}{elsewhere}"
+    )
+    confirmation = _or_why(lambda: whole_confirmation(view) or unconfirmed)
     descent = lineage_or_why(view)
     return Material(
         view=view,
@@ -172,13 +177,6 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
         if is_current and trial in view.state.trials:
             return view.state.trials[trial], True
     return view.best(), False
-
-
-def _confirmation(view: StudyView, elsewhere: str) -> Confirmation | str:
-    return whole_confirmation(view) or (
-        f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
-        f"hpsearch confirm {view.name}{elsewhere}"
-    )
 
 
 def _or_why(read: Callable[[], T | str]) -> T | str:

@@ -5,6 +5,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -58,8 +59,7 @@ def reproduction_section(material: Material) -> Iterator[Html]:
         "The same file, seed and versions give the same trials where one job runs at a time; with "
         "more jobs the order in which they end decides what is tried next."
     )
-    name = f"{view.name}{material.elsewhere}"
-    file = _from_here(view.study.path)
+    name, file = f"{view.name}{material.elsewhere}", _from_here(view.study.path)
     lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
     if best is not None:
         lines += [f"hpsearch export {name} --trial {best.number} -o best"]
@@ -100,12 +100,10 @@ def _file_text(view: StudyView) -> str | None:
 def _snapshots(view: StudyView) -> list[str]:
     commits = []
     for path in sorted(view.folder.code.glob("*/code.json")):
-        try:
+        with suppress(HpsearchError):
             data = read_json(path)
-        except HpsearchError:
-            continue
-        if isinstance(data, dict):
-            commits.append(f"{data.get('hash')} (commit {data.get('commit')})")
+            if isinstance(data, dict):
+                commits.append(f"{data.get('hash')} (commit {data.get('commit')})")
     return commits
 
 
@@ -185,8 +183,7 @@ def about_text(material: Material) -> str:
     view = material.view
     when = datetime.fromtimestamp(material.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     message = f" ({view.state.message})" if view.state.message else ""
-    counts = standing_text(view.state)
-    allowed = view.study.spec.budget.trials
+    counts, allowed = standing_text(view.state), view.study.spec.budget.trials
     return f"{view.status}{message}; trials: {counts}, of {allowed}. As of {when}."
 
 
@@ -214,8 +211,5 @@ def plotly_js() -> str:
         smaller = contents(Path(sys.prefix) / SMALLER).decode()
     except (OSError, CorruptError, UnicodeDecodeError):
         return whole
-    return smaller if _versions(smaller) == _versions(whole) else whole
-
-
-def _versions(program: str) -> list[str]:
-    return _VERSION.findall(program[:300])
+    ours, newest = (_VERSION.findall(program[:300]) for program in (smaller, whole))
+    return smaller if ours == newest else whole

@@ -4,15 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from hpsearch.analysis import importances as chance
 from hpsearch.analysis.candidates import finished
-from hpsearch.analysis.importances import (
-    CONFIDENCE,
-    MAX_TRIALS,
-    NUM_RESAMPLES,
-    NUM_SHUFFLES,
-    Importances,
-    importances,
-)
+from hpsearch.analysis.importances import Importances
 from hpsearch.analysis.pictures import BLUE, VERMILLION
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
 from hpsearch.report.page import charts, html
@@ -40,45 +34,35 @@ def importance_sentence(importances: Importances, metric: str) -> str:
 def reading(importances: Importances) -> str:
     some = ""
     if importances.num_finished > importances.num_trials:
-        some = f" Of {importances.num_finished:,} finished trials, {MAX_TRIALS} were drawn."
+        some = f" Of {importances.num_finished:,} finished trials, {chance.MAX_TRIALS} were drawn."
     return (
         "Importances by Optuna's PED-ANOVA, less what chance gives: how unlike a parameter's "
         f"values in the best {100 * importances.best_share:.0f} % of the {importances.num_trials} "
         "trials are to those in all, in shares that add up to 1. Lines are "
-        f"{100 * CONFIDENCE:.0f} % intervals by {NUM_RESAMPLES} resamples of the trials. Grey is "
-        f"the noise: in {100 * CONFIDENCE:.0f} % of {NUM_SHUFFLES} shuffles of the values among "
-        "the trials, no parameter comes above its grey bar; one longer than 1 is cut at the edge."
-        f"{some}"
+        f"{100 * chance.CONFIDENCE:.0f} % intervals by {chance.NUM_RESAMPLES} resamples of the "
+        f"trials. Grey is the noise: in {100 * chance.CONFIDENCE:.0f} % of {chance.NUM_SHUFFLES} "
+        "shuffles of the values among the trials, no parameter comes above its grey bar; one "
+        f"longer than 1 is cut at the edge.{some}"
     )
 
 
-def importance_bars(importances: Importances) -> list[Trace]:
+def importance_chart(importances: Importances) -> Chart:
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
-    shares, low = [bar.share for bar in drawn], [bar.low for bar in drawn]
-    noise = [bar.noise for bar in drawn]
-    look = {
-        "width": 0.4,
-        "marker": {"color": BLUE},
-        "error_x": charts.intervals(shares, low, [bar.high for bar in drawn]),
-    }
+    shares, noise = [bar.share for bar in drawn], [bar.noise for bar in drawn]
+    ends = charts.intervals(shares, [bar.low for bar in drawn], [bar.high for bar in drawn])
+    look = {"width": 0.4, "marker": {"color": BLUE}, "error_x": ends}
     quiet = {"width": 0.85, "marker": {"color": charts.QUIET}}
-    return [
+    data = [
         charts.flat_bars("noise", noise, names, quiet),
         charts.flat_bars("importance, 95 % interval", shares, names, look),
     ]
-
-
-def importance_layout(importances: Importances) -> dict[str, Any]:
-    names = list(importances.by_name)[::-1]
-    labels = [f"{name}  {importances.by_name[name].share:.2f}" for name in names]
+    labels = [f"{name}  {share:.2f}" for name, share in zip(names, shares, strict=True)]
     upright = {"tickmode": "array", "tickvals": names, "ticktext": labels}
-    return {
-        "height": 136 + 28 * len(names),
-        "barmode": "overlay",
-        "xaxis": charts.axis("share of what the parameters explain", {"range": [0, 1]}),
-        "yaxis": charts.axis("", upright),
-    }
+    across = charts.axis("share of what the parameters explain", {"range": [0, 1]})
+    axes = charts.axes(across, charts.axis("", upright))
+    layout = {"height": 136 + 28 * len(names), "barmode": "overlay", **axes}
+    return charts.chart(data, layout)
 
 
 GROUPS: Final = (
@@ -92,17 +76,14 @@ SPREAD: Final = 0.03  # of the range, by which lines through one category are dr
 
 def coordinates_chart(view: StudyView) -> Chart:
     """Return the finished trials; the last axis is the first objective."""
-    objective = view.study.spec.objectives[0]
-    trials = finished(view)
+    objective, trials = view.study.spec.objectives[0], finished(view)
     values = [trial.metrics[objective.metric]["value"] for trial in trials]
     low, high = min(values), max(values)
     data: list[Trace] = []
     groups = shared_out(values, worst_first=objective.goal == "maximize")
     for (name, colour, width), group in zip(GROUPS, groups, strict=True):
-        lines = [
-            [*_line(view, trials[n]), (len(view.study.space.order), _share(values[n], low, high))]
-            for n in group
-        ]
+        ends = {n: (len(view.study.space.order), _share(values[n], low, high)) for n in group}
+        lines = [[*_line(view, trials[n]), end] for n, end in ends.items()]
         look = {"color": colour, "width": charts.thinner(width, len(trials))}
         more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
         data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
@@ -164,11 +145,8 @@ def _layout(view: StudyView, metric: str, low: float, high: float) -> dict[str, 
 
 def _labels(parameter: Parameter) -> list[tuple[float, str]]:
     if isinstance(parameter, CategoricalParameter):
-        last = len(parameter.choices) - 1
-        return [
-            (_share(at, 0, last), charts.words(label_of(choice)))
-            for at, choice in enumerate(parameter.choices)
-        ]
+        labels = [charts.words(label_of(choice)) for choice in parameter.choices]
+        return [(_share(at, 0, len(labels) - 1), label) for at, label in enumerate(labels)]
     return [(0.0, setting_text(parameter.low)), (1.0, setting_text(parameter.high))]
 
 
@@ -197,13 +175,13 @@ def parameters_section(material: Material) -> Iterator[Html]:
     if not finished(view):
         return
     for place, objective in enumerate(view.study.spec.objectives):
-        measured = importances(view, place)
+        measured = chance.importances(view, place)
         if isinstance(measured, str):
             yield html.missing(f"{measured[0].upper()}{measured[1:]}.")
             continue
         yield html.paragraph(importance_sentence(measured, objective.metric))
-        chart = charts.chart(importance_bars(measured), importance_layout(measured))
-        yield html.figure(chart, f"importances-{place}", reading(measured))
+        caption = reading(measured)
+        yield html.figure(importance_chart(measured), f"importances-{place}", caption)
     if view.study.spec.population is not None:
         yield html.paragraph(
             "A trial of a population goes on from its parents, so its value says as much of them "
@@ -244,12 +222,8 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
     star = [at for at, trial in enumerate(trials) if best and trial.number == best.number]
     x, y = [across[at] for at in star], [values[at] for at in star]
     look = {"marker": {"color": VERMILLION, "symbol": "star", "size": 15}}
-    layout = {
-        "height": 260,
-        "showlegend": False,
-        "xaxis": charts.axis(name, _scale(parameter, across)),
-        "yaxis": charts.axis("", {}),
-    }
+    axes = charts.axes(charts.axis(name, _scale(parameter, across)), "")
+    layout = {"height": 260, "showlegend": False, **axes}
     return charts.chart([points, charts.scatter("markers", "best", x, y, look)], layout)
 
 

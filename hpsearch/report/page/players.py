@@ -11,32 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpsearch import __version__, files
-from hpsearch.analysis.blowup_tree import (
-    DOT,
-    LINE,
-    PADDING,
-    STARTS,
-    Box,
-    Tree,
-    TreeNode,
-    answer_of,
-    best_tree,
-    boxes_of,
-    extent,
-    host_tree,
-    label,
-    summary,
-    worst_case,
-)
-from hpsearch.analysis.examination import (
-    CPU,
-    ExaminationPlan,
-    ExaminedPlayer,
-    PlayerReport,
-    examine,
-    find_checkpoint,
-    find_player,
-)
+from hpsearch.analysis import blowup_tree, examination
+from hpsearch.analysis.blowup_tree import Box, Tree, TreeNode, summary
+from hpsearch.analysis.examination import ExaminationPlan, ExaminedPlayer, PlayerReport, examine
 from hpsearch.cluster.record_files import read_record
 from hpsearch.errors import DiskError, HpsearchError, UsageError
 from hpsearch.report.page import html
@@ -62,10 +39,9 @@ class AdeTrees:
 def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
     if player.host is None:
         return "only an agent learned here, and a tree is of a host"
+    host, best = blowup_tree.host_tree, blowup_tree.best_tree
     try:
-        return AdeTrees(
-            tuple(Pair(name, host_tree(player, name), best_tree(name)) for name in STARTS)
-        )
+        return AdeTrees(tuple(Pair(s, host(player, s), best(s)) for s in blowup_tree.STARTS))
     except UsageError:
         game = player.game
         return (
@@ -79,8 +55,6 @@ FORMAT: Final = 2  # to be raised where what is measured, or how, changes betwee
 
 @dataclass(frozen=True)
 class MeasuredPlayers:
-    """What the file of measurements holds."""
-
     format: int
     version: str  # of hpsearch
     checkpoint: str  # sha256
@@ -94,15 +68,17 @@ def measured(
 ) -> MeasuredPlayers | str:
     """Return what the players of a trial's newest checkpoint are worth, or why that is unknown."""
     try:
-        path = find_checkpoint(view.folder.trial(trial.number).checkpoints)
+        path = examination.find_checkpoint(view.folder.trial(trial.number).checkpoints)
         identity = checkpoint.identity(path)
-        kept = _read(view)
+        kept = None
+        with suppress(HpsearchError):
+            kept = read_record(MeasuredPlayers, view.folder.measured)
         key = (FORMAT, __version__, identity, plan)
         if kept and (kept.format, kept.version, kept.checkpoint, kept.plan) == key:
             tell(f"trial {trial.number} was measured before; its games are not played again")
             return kept
         tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
-        player = find_player(path, CPU)
+        player = examination.find_player(path, examination.CPU)
     except HpsearchError as error:
         return str(error)
     report = examine(player, plan)
@@ -113,23 +89,13 @@ def measured(
     return kept
 
 
-def _read(view: StudyView) -> MeasuredPlayers | None:
-    try:
-        return read_record(MeasuredPlayers, view.folder.measured)
-    except HpsearchError:
-        return None
-
-
 def tree_svg(tree: Tree, title: str) -> Html:
     """Draw a tree; ``title`` says to those who cannot see it what it is."""
-    boxes = boxes_of(tree)
-    width, height = extent(boxes)
-    edges = (
-        _edge(node, boxes[node.parent], box)
-        for node, box in zip(tree.nodes, boxes, strict=True)
-        if node.parent is not None
-    )
-    nodes = (_node(node, box) for node, box in zip(tree.nodes, boxes, strict=True))
+    boxes = blowup_tree.boxes_of(tree)
+    width, height = blowup_tree.extent(boxes)
+    placed = list(zip(tree.nodes, boxes, strict=True))
+    edges = (_edge(n, boxes[n.parent], box) for n, box in placed if n.parent is not None)
+    nodes = (_node(node, box) for node, box in placed)
     return Html(
         f'<div class="scroll" data-middle="{boxes[0].x:.0f}"><svg class="tree" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -139,7 +105,7 @@ def tree_svg(tree: Tree, title: str) -> Html:
 
 
 def _edge(node: TreeNode, above: Box, below: Box) -> Html:
-    at = answer_of(above, below)
+    at = blowup_tree.answer_of(above, below)
     return Html(
         f'<line x1="{above.x:.0f}" y1="{above.y:.0f}" x2="{below.x:.0f}" y2="{below.y:.0f}"/>'
         f'<circle class="answer" cx="{at.x:.0f}" cy="{at.y:.0f}" r="6"/>'
@@ -149,12 +115,12 @@ def _edge(node: TreeNode, above: Box, below: Box) -> Html:
 
 def _node(node: TreeNode, box: Box) -> Html:
     if node.state == "over":
-        return Html(f'<circle cx="{box.x:.0f}" cy="{box.y:.0f}" r="{DOT}"/>')
-    top = box.y - box.height / 2
-    first = top + PADDING + 0.8 * LINE
+        return Html(f'<circle cx="{box.x:.0f}" cy="{box.y:.0f}" r="{blowup_tree.DOT}"/>')
+    top, spacing = box.y - box.height / 2, blowup_tree.LINE
+    first = top + blowup_tree.PADDING + 0.8 * spacing
     words = (
-        f'<text x="{box.x:.0f}" y="{first + LINE * at:.0f}">{html.text(line)}</text>'
-        for at, line in enumerate(label(node))
+        f'<text x="{box.x:.0f}" y="{first + spacing * at:.0f}">{html.text(line)}</text>'
+        for at, line in enumerate(blowup_tree.label(node))
     )
     return Html(
         f'<rect class="{node.state}" x="{box.x - box.width / 2:.0f}" y="{top:.0f}" '
@@ -185,6 +151,6 @@ def _pair(pair: Pair, worst: float | None) -> Html:
         f"Best play from {pair.start}: {summary(pair.best)}": pair.best,
     }
     drawn = [html.join([html.paragraph(t), tree_svg(tree, t)]) for t, tree in titles.items()]
-    moves = "no end" if is_endless else worst_case(pair.host)
+    moves = "no end" if is_endless else blowup_tree.worst_case(pair.host)
     title = f"{pair.start}: {moves}, best play {pair.best.depth}"
     return html.folded(title, html.beside(drawn), is_open=pair.start == SHOWN)

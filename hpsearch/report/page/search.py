@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from hpsearch.analysis.candidates import finished, front, judged_matches
@@ -50,28 +51,20 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
     trials = finished(view)
     numbers = [trial.number for trial in trials]
     estimates = [trial.metrics[objective.metric] for trial in trials]
-    values, low, high = ([estimate[key] for estimate in estimates] for key in VALUE_AND_ENDS)
+    values, low, high = ([e[key] for e in estimates] for key in ("value", "low", "high"))
     error = charts.intervals(values, low, high) | {"color": "rgba(128,128,128,0.5)"}
     measured = charts.trial_points("finished", trials, numbers, values, {"color": BLUE, "size": 6})
     # The line must not take the clicks that are meant for the points below it.
     look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
     best = best_so_far(values, objective.goal)
     line = charts.scatter("lines", "best so far", numbers, best, look)
-    layout = charts.axes("trial", objective.metric) | {
-        "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}
-    }
+    edge = {"yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}}
+    layout = charts.axes("trial", objective.metric) | edge
     return charts.chart([{**measured, "error_y": error}, line, *_marks(view)], layout)
 
 
-VALUE_AND_ENDS = ("value", "low", "high")
-
-
 def best_so_far(values: Sequence[float], goal: str) -> list[float]:
-    choose = max if goal == "maximize" else min
-    best: list[float] = []
-    for value in values:
-        best.append(value if not best else choose(best[-1], value))
-    return best
+    return list(accumulate(values, max if goal == "maximize" else min))
 
 
 def _marks(view: StudyView) -> Iterator[Trace]:
@@ -80,22 +73,17 @@ def _marks(view: StudyView) -> Iterator[Trace]:
     for how, ink, mark, height in kinds:
         if trials := view.state.told(how):
             marker = {"color": ink, "symbol": mark, "size": 8}
-            numbers = [trial.number for trial in trials]
-            yield {
-                **charts.trial_points(how, trials, numbers, [height] * len(trials), marker),
-                "yaxis": "y2",
-                "hovertemplate": "trial %{x}<extra></extra>",
-            }
+            numbers, heights = [trial.number for trial in trials], [height] * len(trials)
+            points = charts.trial_points(how, trials, numbers, heights, marker)
+            yield points | {"yaxis": "y2", "hovertemplate": "trial %{x}<extra></extra>"}
 
 
 def strength_chart(view: StudyView) -> Chart:
-    judged = judged_matches(view)
+    judged, data = judged_matches(view), []
     last = judged[-1]
     champion = next((m for m, trial in last.members.items() if trial == last.champion), None)
-    data: list[Trace] = []
-    for place, member in enumerate(
-        sorted({member for match in judged for member in match.members})
-    ):
+    members = sorted({member for match in judged for member in match.members})
+    for place, member in enumerate(members):
         played = [(match, match.members[member]) for match in judged if member in match.members]
         values = [match.strengths[trial] for match, trial in played]
         ends = [match.intervals[trial] for match, trial in played]
@@ -108,8 +96,7 @@ def strength_chart(view: StudyView) -> Chart:
         across = [match.number for match, _ in played]
         data.append(charts.scatter("lines+markers", f"member {member}", across, values, more))
     ticks = {"dtick": 1} if len(judged) <= charts.MAX_TICKS else {}
-    layout = {"xaxis": charts.axis("match", ticks), "yaxis": charts.axis("strength", {})}
-    return charts.chart(data, layout)
+    return charts.chart(data, charts.axes(charts.axis("match", ticks), "strength"))
 
 
 def front_section(material: Material) -> Iterator[Html]:
@@ -121,16 +108,13 @@ def front_section(material: Material) -> Iterator[Html]:
         yield html.missing("No trial has finished yet.")
         return
     names = [objective.metric for objective in objectives]
+    goals = ", ".join(f"{objective.metric} ({objective.goal})" for objective in objectives)
     yield html.paragraph(
         f"{len(best)} of {len(finished(view))} finished trials are beaten by no other in all of "
-        f"{', '.join(f'{objective.metric} ({objective.goal})' for objective in objectives)}. What "
-        "is called the best elsewhere is the best in the first of them."
+        f"{goals}. What is called the best elsewhere is the best in the first of them."
     )
     yield html.figure(front_chart(view, best), "pareto", f"{names[0]} against {names[1]}.")
-    rows = [
-        (str(trial.number), *(interval_text(trial.metrics[name]) for name in names))
-        for trial in best
-    ]
+    rows = [(str(t.number), *(interval_text(t.metrics[name]) for name in names)) for t in best]
     yield html.table(("trial", *names), rows)
 
 
@@ -163,16 +147,10 @@ def rungs_section(material: Material) -> Iterator[Html]:
         f"The pruner, {spec.pruner.name}, gave up {len(pruned)} of "
         f"{len(view.state.trials)} trials, which saved {saved:,} training steps."
     )
-    yield html.figure(
-        rungs_chart(reached, given_up),
-        "rungs-reached",
-        "Trials that reported a value at a step, by what then happened.",
-    )
-    yield html.figure(
-        ends_chart(view),
-        "rungs-values",
-        "The last reported value of each trial that was given up, beside those that finished.",
-    )
+    caption = "Trials that reported a value at a step, by what then happened."
+    yield html.figure(rungs_chart(reached, given_up), "rungs-reached", caption)
+    caption = "The last reported value of each trial that was given up, beside those that finished."
+    yield html.figure(ends_chart(view), "rungs-values", caption)
 
 
 def rungs(view: StudyView) -> tuple[Counter[int], Counter[int]]:
@@ -197,14 +175,8 @@ def rungs_chart(reached: Mapping[int, int], pruned: Mapping[int, int]) -> Chart:
         numbers = [counts.get(step, 0) for step in steps]
         marker = {"color": colour, "pattern": {"shape": shape, **charts.OVER}}
         data.append({"type": "bar", "name": name, "x": names, "y": numbers, "marker": marker})
-    across = charts.axis("step", {"type": "category"})
-    layout = {
-        "barmode": "stack",
-        "height": 300,
-        "xaxis": across,
-        "yaxis": charts.axis("trials", {}),
-    }
-    return charts.chart(data, layout)
+    axes = charts.axes(charts.axis("step", {"type": "category"}), "trials")
+    return charts.chart(data, {"barmode": "stack", "height": 300, **axes})
 
 
 def ends_chart(view: StudyView) -> Chart:
@@ -240,9 +212,9 @@ def learning_section(material: Material) -> Iterator[Html]:
 
 def _caption(material: Material, metric: str) -> str:
     what = "the best trials"
-    newest = f", the newest {MAX_OTHERS:,}" if len(material.view.state.trials) > MAX_OTHERS else ""
     if not isinstance(material.descent, str):
         what = "the lines that led to the strongest of the last match"
+    newest = f", the newest {MAX_OTHERS:,}" if len(material.view.state.trials) > MAX_OTHERS else ""
     return (
         f"{metric} while training. In colour {what}, with 95 % intervals over games; behind them "
         f"what all others reported{newest}."
@@ -275,7 +247,6 @@ def _with_band(name: str, curve: MeasuredCurve, place: int) -> list[Trace]:
 
 
 def seeds_chart(seeds: Mapping[int, Sequence[MeasuredCurve]], metric: str) -> Chart:
-    """Return the mean over seeds of each configuration, with a band from lowest to highest."""
     data: list[Trace] = []
     for place, (trial, curves) in enumerate(seeds.items()):
         steps, low, mean, high = over_seeds(curves)
@@ -297,13 +268,9 @@ def over_seeds(
 
 def check_comparable(view: StudyView, other: StudyView) -> None:
     """Refuse studies whose first objectives differ; raises UsageError if they do."""
-    studies = [view.study.spec, other.study.spec]
-    goals = [spec.objectives[0] for spec in studies]
-    if goals[0] != goals[1]:
-        told = " and ".join(
-            f"{spec.name} ({goal.goal} {goal.metric})"
-            for spec, goal in zip(studies, goals, strict=True)
-        )
+    goals = [(v.name, v.study.spec.objectives[0]) for v in (view, other)]
+    if goals[0][1] != goals[1][1]:
+        told = " and ".join(f"{name} ({goal.goal} {goal.metric})" for name, goal in goals)
         raise UsageError(
             f"two studies are laid over each other by their first objective, but {told} have "
             "different ones; name studies of one objective, or write a page of each"
@@ -313,10 +280,8 @@ def check_comparable(view: StudyView, other: StudyView) -> None:
 def overlay_section(material: Material) -> Iterator[Html]:
     if material.other is None:
         return
-    views = (material.view, material.other)
-    names = [view.name for view in views]
-    metric = views[0].metric
-    yield html.paragraph(f"{' and '.join(names)}, both by {metric}.")
+    views, metric = (material.view, material.other), material.view.metric
+    yield html.paragraph(f"{views[0].name} and {views[1].name}, both by {metric}.")
     header = ("study", "best trial", metric, "trials", "steps", "GPU-hours", "time passed")
     yield html.table(header, map(_row, views))
     caption = f"The best {metric} so far, by finished trial."
@@ -358,5 +323,4 @@ def best_chart(views: Sequence[StudyView]) -> Chart:
         more = charts.trial_texts(trials) | look
         count = range(1, len(trials) + 1)
         data.append(charts.scatter("lines+markers", view.name, count, best, more))
-    metric = views[0].metric
-    return charts.chart(data, charts.axes("finished trials", metric))
+    return charts.chart(data, charts.axes("finished trials", views[0].metric))
