@@ -9,7 +9,6 @@ safetensors is imported where files are written and read, so that a machine with
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -22,17 +21,8 @@ from uuid import uuid4
 
 from torch import Tensor
 
+from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.files import (
-    MAX_FILE,
-    contents,
-    flush,
-    is_for_good,
-    open_file,
-    parse_json,
-    read_json,
-    write_json,
-)
 from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
@@ -46,8 +36,6 @@ REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one member needs to go on."""
-
     step: int
     tensors: dict[str, Tensor]  # the member's row of the trainer's state
     config: dict[str, Any]  # the member's complete trainer configuration
@@ -80,20 +68,17 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
         plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
         _write(temporary / STATE, plain)
-        flush(temporary / TENSORS)
+        files.flush(temporary / TENSORS)
         _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
         temporary.rename(target)
-        flush(folder)
+        files.flush(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
 def load(path: Path, prefix: str = "") -> Checkpoint:
-    """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
-
-    Raises CorruptError if a file is missing or differs from the manifest.
-    """
+    """Return a checkpoint with its tensors of some ``prefix``; CorruptError if it is damaged."""
     from safetensors import SafetensorError, safe_open
 
     verify(path)
@@ -144,18 +129,18 @@ def verify(path: Path) -> None:
     be read, which says nothing about what it holds.
     """
     try:
-        manifest = parse_json(contents(path / MANIFEST))
+        manifest = files.parse_json(files.contents(path / MANIFEST))
         for name in (TENSORS, STATE):
             if manifest[name] != _sha256(path / name):
-                raise CorruptError(
-                    f"the checkpoint {path} is damaged: {name} differs from its manifest; "
-                    "remove the folder to go on from an older one"
-                )
+                raise _damaged(path, f"{name} differs from its manifest")
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise CorruptError(
-            f"the checkpoint {path} is damaged: {error}; "
-            "remove the folder to go on from an older one"
-        ) from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> CorruptError:
+    return CorruptError(
+        f"the checkpoint {path} is damaged: {why}; remove the folder to go on from an older one"
+    )
 
 
 def valid_steps(folder: Path) -> Iterator[int]:
@@ -210,16 +195,16 @@ def remove_after(folder: Path, step: int) -> None:
 def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
-        files = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
+        stats = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
     except OSError as error:
-        if is_for_good(error):
+        if files.is_for_good(error):
             return False
         raise
-    return _was_whole(path, tuple((file.st_mtime_ns, file.st_size, file.st_ino) for file in files))
+    return _was_whole(path, tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats))
 
 
 @lru_cache(maxsize=1024)
-def _was_whole(path: Path, files: tuple[tuple[int, int, int], ...]) -> bool:
+def _was_whole(path: Path, stats: tuple[tuple[int, int, int], ...]) -> bool:
     try:
         verify(path)
     except CorruptError:
@@ -256,7 +241,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def _state(path: Path) -> _State:
     """Return what a checkpoint holds beside its tensors; a CorruptError if it cannot be read."""
     try:
-        return read(_State, parse_json(contents(path / STATE)), source=str(path / STATE))
+        data = files.parse_json(files.contents(path / STATE))
+        return read(_State, data, source=str(path / STATE))
     except (FileNotFoundError, ValueError, ConfigError) as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error}"
@@ -264,14 +250,12 @@ def _state(path: Path) -> _State:
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with path.open("w") as file:
-        json.dump(data, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    path.write_text(json.dumps(data, indent=1))
+    files.flush(path)
 
 
 def _sha256(path: Path) -> str:
-    with open_file(path, None if path.name == TENSORS else MAX_FILE) as file:
+    with files.open_file(path, None if path.name == TENSORS else files.MAX_FILE) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -301,7 +285,7 @@ def is_maximized(metric: str) -> bool:
 def read_best(folder: Path) -> BestRecord | None:
     """Return the best checkpoint of ``folder``, None if none is known or it is not whole."""
     try:
-        data = read_json(folder / RECORD)
+        data = files.read_json(folder / RECORD)
         best = None if data is None else read(BestRecord, data, source=str(folder / RECORD))
     except (CorruptError, ConfigError):
         return None
@@ -311,7 +295,7 @@ def read_best(folder: Path) -> BestRecord | None:
 
 
 def write_best(folder: Path, best: BestRecord) -> None:
-    write_json(folder / RECORD, asdict(best))
+    files.write_json(folder / RECORD, asdict(best))
 
 
 def forget_best(folder: Path) -> None:
