@@ -9,6 +9,7 @@ safetensors is imported where files are written and read, so that a machine with
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -23,6 +24,7 @@ from torch import Tensor
 
 from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.files import flush
 from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
@@ -68,10 +70,10 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
         plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
         _write(temporary / STATE, plain)
-        files.flush(temporary / TENSORS)
+        flush(temporary / TENSORS)
         _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
         temporary.rename(target)
-        files.flush(folder)
+        flush(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
@@ -250,8 +252,10 @@ def _state(path: Path) -> _State:
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(data, indent=1))
-    files.flush(path)
+    with path.open("w") as file:
+        json.dump(data, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sha256(path: Path) -> str:

@@ -133,8 +133,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             values, action=batch.action, target=target, weight=weight, delta=delta
         )
         # The mean over transitions, the sum over members: no member's gradient sees another.
-        has_begun = self.step >= self.config.learning_starts
-        learner.update(loss.sum(), lr, has_begun, target_weights)
+        learner.update(loss.sum(), lr, self.step >= self.config.learning_starts, target_weights)
         learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
         learner.statistics |= {"loss": loss.detach(), "value": value.detach()}
 
