@@ -50,10 +50,9 @@ def compile_program(name: str, program: triton.JITFunction, constants: dict[str,
     print(f"{name}: {len(compiled.asm['cubin'])} bytes")
 
 
-for name in cuda_programs.__all__:
-    if name != "INTERPRETED":
-        for more in STEPS if name == "step" else [{}]:
-            compile_program(name, vars(cuda_programs)[name], SIZES | more)
+for name in cuda.__all__:
+    for more in STEPS if name == "step" else [{}]:
+        compile_program(name, vars(cuda_programs)[name], SIZES | more)
 for has_target in (True, False):
     compile_program(
         "adam", adam_cuda.update_weights, {"HAS_TARGET": has_target, "BLOCK": adam_cuda.BLOCK}

@@ -20,7 +20,7 @@ from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import HostActionEncoder, points_text, subset_text
 from hpsearch.game.solver import Host, Solver
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 from hpsearch.trainers.published import ADE, Rows
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
 
     def greedy(positions: Tensor) -> Tensor:
         noise = torch.zeros(1, len(positions), 2)
-        return host(Position.of(positions.unsqueeze(0)), None, noise, torch.zeros(1))[0]
+        return host(Turn(Position.of(positions.unsqueeze(0)), None, noise, torch.zeros(1)))[0]
 
     return _tree(greedy, rows, game.max_num_points, reposition=game.reposition)
 

@@ -25,7 +25,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network, Reader, apply_tower
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import Position, ScriptedPolicy, features_of, legal_values
+from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn, features_of, legal_values
 
 NAMED_IN_PROGRAMS: Final = "hpsearch.report.bundle.greedy"
 """the module that exported programs name for their classes. It is a part of the format, wherever
@@ -191,9 +191,9 @@ def sample_positions(game: GameConfig, key: int) -> SamplePositions:
     for _ in range(NUM_MOVES + 1):
         noise = stream.uniform(NUM_GAMES * 4).unflatten(1, (NUM_GAMES, 4))
         position = Position.of(points)
-        subset = encoder.decode(host(position, None, noise[..., :2], never))
+        subset = encoder.decode(host(Turn(position, None, noise[..., :2], never)))
         positions.append((points[0].clone(), subset[0]))
-        axis = agent(position, subset, noise[..., 2:], never)
+        axis = agent(Turn(position, subset, noise[..., 2:], never))
         points, _ = BACKENDS["cpu"].move(points, subset, axis, game.reposition)
     # Mixed, so that the first few are of all ages.
     points, subsets = (torch.stack(parts, dim=1) for parts in zip(*positions, strict=True))
@@ -206,4 +206,4 @@ def trained_actions(player: SavedPlayer, role: str, positions: SamplePositions) 
     position, never = Position.of(positions.points[None]), torch.zeros(1)
     noise = torch.zeros(1, len(positions.points), 2)
     subset = None if role == "host" else positions.subset[None]
-    return player.policy(position, subset, noise, never)[0]
+    return player.policy(Turn(position, subset, noise, never))[0]

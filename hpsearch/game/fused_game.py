@@ -34,12 +34,23 @@ class FusedGame:
         """Begin start 0 in every lane of each member, whose keys are int64 (P,).
 
         ``backend`` is a name in `kernels.BACKENDS`. Scripted players need no observations; where
-        nothing ``observes`` the positions, they are not computed.
-
-        Raises ValueError if an argument is out of its range.
+        nothing ``observes`` the positions, they are not computed. ValueError if an argument is out
+        of its range.
         """
         self.device = torch.device(device)
-        _check_arguments(config, keys, num_games, self.device, backend)
+        if config.max_num_points < 2:
+            raise ValueError(
+                f"a game starts with at least 2 points, got max_num_points={config.max_num_points}"
+            )
+        if keys.ndim != 1 or keys.dtype != torch.int64:
+            raise ValueError(f"keys must be int64 (P,), got {keys.dtype} {tuple(keys.shape)}")
+        if num_games < 1:
+            raise ValueError(f"num_games must be at least 1, got {num_games=}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {sorted(BACKENDS)}, got {backend=}")
+        if backend == "cpu" and self.device.type != "cpu":
+            kind = self.device.type
+            raise ValueError(f"backend 'cpu' needs a device of type 'cpu', got {kind!r}")
         self.config = config
         self.backend = backend
         self._kernels = BACKENDS[backend]
@@ -97,20 +108,3 @@ class FusedGame:
 
     def state(self) -> dict[str, Tensor]:
         return {"points": self.points, "lengths": self.lengths, "starts": self.starts}
-
-
-def _check_arguments(
-    config: GameConfig, keys: Tensor, num_games: int, device: torch.device, backend: str
-) -> None:
-    if config.max_num_points < 2:
-        raise ValueError(
-            f"a game starts with at least 2 points, got max_num_points={config.max_num_points}"
-        )
-    if keys.ndim != 1 or keys.dtype != torch.int64:
-        raise ValueError(f"keys must be int64 (P,), got {keys.dtype} {tuple(keys.shape)}")
-    if num_games < 1:
-        raise ValueError(f"num_games must be at least 1, got {num_games=}")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {sorted(BACKENDS)}, got {backend=}")
-    if backend == "cpu" and device.type != "cpu":
-        raise ValueError(f"backend 'cpu' needs a device of type 'cpu', got {device.type!r}")

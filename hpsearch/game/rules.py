@@ -50,9 +50,8 @@ def sort_points(points: Tensor) -> Tensor:
 def check_move(subset: Tensor, axis: Tensor) -> None:
     """Refuse an illegal move: the host picks two coordinates or more, the agent one of them.
 
-    ``subset`` is bool (..., D), ``axis`` int64 (...). ValueError if a move is illegal (on a CPU);
-    on a CUDA device, where reading the result would stall the stream, an assertion of the device
-    fails.
+    ``subset`` is bool (..., D), ``axis`` int64 (...). ValueError on a CPU; on a CUDA device, where
+    reading the result would stall the stream, an assertion of the device fails.
     """
     coordinates = torch.arange(subset.shape[-1], device=subset.device)
     chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
@@ -92,8 +91,7 @@ def reposition(points: Tensor) -> Tensor:
     """Subtract from each coordinate its minimum over the game's points.
 
     This changes no game's length, since moves and reductions commute with translations. Ask
-    `is_capped` before it: a capped coordinate is only a lower bound, and its difference says
-    nothing.
+    `is_capped` before: a capped coordinate is only a lower bound, its difference says nothing.
     """
     live = is_live(points).unsqueeze(-1)
     largest = torch.iinfo(points.dtype).max
@@ -172,8 +170,7 @@ class HostActionEncoder:
             )
         coordinates = torch.arange(self.dimension, device=subset.device)
         bits = (subset << coordinates).sum(-1)
-        highest = torch.where(subset, coordinates, 0).amax(-1)
-        return bits - highest - 2
+        return bits - torch.where(subset, coordinates, 0).amax(-1) - 2  # the highest one
 
 
 @cache
@@ -238,8 +235,7 @@ def points_text(points: Tensor) -> str:
 
 
 def subset_text(subset: Tensor) -> str:
-    members = subset.nonzero().flatten().tolist()
-    return f"{{{','.join(map(str, members))}}}"
+    return f"{{{','.join(map(str, subset.nonzero().flatten().tolist()))}}}"
 
 
 @dataclass(frozen=True, kw_only=True)

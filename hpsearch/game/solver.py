@@ -29,17 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.kernels.cpu_loops import (
-    Coordinates,
-    Rows,
-    copy_rows,
-    is_capped,
-    reduce_rows,
-    reposition_rows,
-    shift_rows,
-    unrolled,
-)
+from hpsearch.game.kernels import BACKENDS, cpu_loops, default_backend
 from hpsearch.game.kernels.interface import scalar
 from hpsearch.game.rules import HostActionEncoder, subset_bits
 
@@ -56,7 +46,7 @@ class Solver:
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
-        self._coordinates = unrolled(dimension)
+        self._coordinates = cpu_loops.unrolled(dimension)
         self._at_least: dict[Position, int] = {}
         self._at_most: dict[Position, int] = {}
         self._moves: dict[Position, tuple[Replies, ...]] = {}
@@ -79,7 +69,7 @@ class Solver:
         if not is_natural or array.ndim != 2 or array.shape[1] != self.dimension:
             raise ValueError(f"points are rows of {self.dimension} natural numbers, got {points!r}")
         rows = array.astype(np.int32)
-        count = reduce_rows(rows, len(rows), self._coordinates)
+        count = cpu_loops.reduce_rows(rows, len(rows), self._coordinates)
         return _shared_form(rows, count, self._coordinates)
 
     def _wins_within(self, position: Position, limit: int) -> bool:
@@ -115,24 +105,26 @@ class Solver:
         for axis in range(self.dimension):
             if subset >> axis & 1:
                 child = rows.copy()
-                shift_rows(child, len(child), subset, axis, self._coordinates)
-                if is_capped(child, len(child), self._coordinates):
+                cpu_loops.shift_rows(child, len(child), subset, axis, self._coordinates)
+                if cpu_loops.is_capped(child, len(child), self._coordinates):
                     raise ValueError("a coordinate exceeds 2^30, where the game has no value")
-                count = reduce_rows(child, len(child), self._coordinates)
+                count = cpu_loops.reduce_rows(child, len(child), self._coordinates)
                 children.add(_shared_form(child, count, self._coordinates))
         return children
 
 
-def _shared_form(rows: Rows, count: int, coordinates: Coordinates) -> Position:
+def _shared_form(rows: cpu_loops.Rows, count: int, coordinates: cpu_loops.Coordinates) -> Position:
     """Return the name of the position in the first ``count`` rows, which are reduced."""
     if count <= 1:
         return OVER
-    reposition_rows(rows, count, coordinates)
+    cpu_loops.reposition_rows(rows, count, coordinates)
     return _first_order(rows[:count], _orders(len(coordinates)), coordinates).tobytes()
 
 
 @scalar
-def _first_order(rows: Rows, orders: NDArray[np.int64], coordinates: Coordinates) -> Rows:
+def _first_order(
+    rows: cpu_loops.Rows, orders: NDArray[np.int64], coordinates: cpu_loops.Coordinates
+) -> cpu_loops.Rows:
     """Return the rows under the order of coordinates that makes them lexicographically greatest."""
     best = rows.copy()
     other = np.empty_like(rows)
@@ -140,14 +132,14 @@ def _first_order(rows: Rows, orders: NDArray[np.int64], coordinates: Coordinates
         for k in range(rows.shape[1]):
             for row in range(rows.shape[0]):
                 other[row, k] = rows[row, orders[order, k]]
-        reduce_rows(other, len(other), coordinates)  # sorts; nothing is removed
+        cpu_loops.reduce_rows(other, len(other), coordinates)  # sorts; nothing is removed
         if _is_greater(other, best):
-            copy_rows(other, best, len(other), coordinates)
+            cpu_loops.copy_rows(other, best, len(other), coordinates)
     return best
 
 
 @scalar
-def _is_greater(first: Rows, second: Rows) -> bool:
+def _is_greater(first: cpu_loops.Rows, second: cpu_loops.Rows) -> bool:
     for row in range(first.shape[0]):
         for k in range(first.shape[1]):
             if first[row, k] != second[row, k]:
@@ -175,10 +167,6 @@ class PositionGraph:
     Position 0 stands for every game that is over, position 1 for every game beyond the bound of the
     rules, which leads to itself for ever. A level of new positions is expanded as a whole, so the
     first positions are expanded and all others are not.
-
-    Attributes:
-        start: the position that the game begins from.
-        num_levels: how often it grew.
     """
 
     def __init__(self, start: Tensor, reposition: bool) -> None:
@@ -187,9 +175,9 @@ class PositionGraph:
         self._index: dict[bytes, int] = {}
         self._points = torch.full((2, *start.shape), rules.PADDING, dtype=torch.int32)
         self._children = np.array([[OVER_INDEX], [CAPPED]])
-        self.num_levels = 0
-        place = self._positions(start.cpu().unsqueeze(0), torch.zeros(1, dtype=torch.bool))
-        self.start = int(place[0])
+        self.num_levels = 0  # how often it grew
+        (place,) = self._positions(start.cpu().unsqueeze(0), torch.zeros(1, dtype=torch.bool))
+        self.start = int(place)  # the position that the game begins from
 
     @property
     def size(self) -> int:
@@ -202,8 +190,7 @@ class PositionGraph:
     @property
     def is_over(self) -> Bools:
         """Say which positions are those of games that are over, bool (M,)."""
-        is_over: Bools = np.arange(self.size) == OVER_INDEX
-        return is_over
+        return np.equal(np.arange(self.size), OVER_INDEX)
 
     def leads_to(self, goal: Bools) -> Bools:
         """Say which positions have a move into ``goal`` bool (M,)."""
@@ -213,7 +200,6 @@ class PositionGraph:
         return leads
 
     def grow(self, expand: Expand) -> None:
-        """Find where the moves of all positions lead that have not been expanded."""
         self.num_levels += 1
         points = self._points[len(self._children) :]
         subset, axis = expand(points)
@@ -227,16 +213,14 @@ class PositionGraph:
 
     def _positions(self, points: Tensor, capped: Tensor) -> Indices:
         """Return the positions (B,) of ``points`` int32 (B, N, D); new ones are added."""
-        kind = torch.where(
-            capped, CAPPED, torch.where(rules.is_over(points), OVER_INDEX, -1)
-        ).numpy()
+        over = torch.where(rules.is_over(points), OVER_INDEX, -1)
+        kind = over.masked_fill(capped, CAPPED).numpy()
         rows = points.contiguous().numpy().reshape(len(points), -1)
         known = self.size
         places = kind.copy()
         new: list[int] = []
         for row in np.flatnonzero(kind < 0):
-            key = rows[row].tobytes()
-            places[row] = self._index.setdefault(key, known + len(new))
+            places[row] = self._index.setdefault(rows[row].tobytes(), known + len(new))
             if places[row] == known + len(new):
                 new.append(int(row))
         self._points = torch.cat([self._points, points[torch.tensor(new, dtype=torch.int64)]])
@@ -248,8 +232,6 @@ Solve = Callable[[PositionGraph], tuple[float, bool]]
 """a graph to the length of its start's game, and whether that is certain"""
 
 LEVELS_A_LOOK = 8  # levels between two searches for a circle, which cost more than a level does
-
-__all__ = ["Agent", "Host", "SearchLimits", "longest_game", "shortest_game"]
 
 Host = Callable[[Tensor], Tensor]
 """points int32 (B, N, D) to actions int64 (B,), always the same for the same points"""
@@ -281,7 +263,7 @@ def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
         first = subset.to(torch.uint8).argmax(-1, keepdim=True)
         return subset.unsqueeze(1).expand(-1, len(axes), -1), axes.where(subset, first)
 
-    return _search(starts, replies, _longest_path, limits)
+    return np.array([_length(start, replies, _longest_path, limits) for start in starts])
 
 
 def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths:
@@ -298,14 +280,10 @@ def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths
         repeated = points.repeat_interleave(len(subsets), dim=0)
         return subset, agent(repeated, subset.flatten(0, 1)).unflatten(0, subset.shape[:2])
 
-    return _search(starts, choices, _shortest_path, limits)
+    return np.array([_length(start, choices, _shortest_path, limits) for start in starts])
 
 
-def _search(starts: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> Lengths:
-    return np.array([_search_one(start, expand, solve, limits) for start in starts], np.float64)
-
-
-def _search_one(start: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> float:
+def _length(start: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> float:
     """Grow a graph until the length of its start's game is certain, or a limit is met."""
     graph = PositionGraph(start, limits.reposition)
     for level in range(limits.max_moves + 1):

@@ -7,7 +7,7 @@ Approximate exploitability, arXiv 2004.09677).
 Axes: Q opponents of a panel, G games, R bootstrap samples.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,19 +64,23 @@ def exploit(
     Arguments as in `crossplay`, errors as of `train_response`; the randomness is fixed.
     """
     with TemporaryDirectory() as folder:
-        path = train_response(
-            player,
-            role,
-            Path(folder),
-            steps=steps,
-            seed=0,
-            device=device.type,
-            give_sign=lambda: None,
-        )
+        path = train_response(player, role, Path(folder), steps=steps, seed=0, device=device.type)
         own, other = load_player(player, role, device), load_player(path, OTHER[role], device)
     games = _games(own, role, other, PANELS[role], num_games, max_steps, split)
     against = games.pop(RESPONSE)
-    return _exploited(role, steps, against, list(games.values()))
+    # Game g of each opponent has the same start.
+    drawn = np.random.default_rng(0).integers(0, num_games, size=(NUM_BOOTSTRAP, num_games))
+    sign = 1.0 if role == "host" else -1.0
+
+    def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
+        of_panel = np.exp(-np.mean([np.log(lengths(of)) for of in games.values()], axis=0))
+        return np.asarray(sign * (of_panel - 1.0 / lengths(against)))
+
+    samples = taken(lambda response: response.moves[drawn].mean(axis=1))
+    low, high = np.quantile(samples, [0.025, 0.975])
+    value = taken(lambda response: np.asarray(response.moves.mean()))
+    responded, by_panel = rho(against), panel(list(games.values()))
+    return Exploited(float(value), float(low), float(high), steps, responded, by_panel)
 
 
 def measure_response(
@@ -119,24 +123,6 @@ def _games(
     return {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
 
 
-def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengths]) -> Exploited:
-    """Return what the response takes; game g of each opponent has the same start."""
-    num_games = len(against.moves)
-    drawn = np.random.default_rng(0).integers(0, num_games, size=(NUM_BOOTSTRAP, num_games))
-    sign = 1.0 if role == "host" else -1.0
-
-    def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
-        of_panel = np.exp(-np.mean([np.log(lengths(agent)) for agent in scripted], axis=0))
-        difference: Floats = sign * (of_panel - 1.0 / lengths(against))
-        return difference
-
-    samples = taken(lambda response: response.moves[drawn].mean(axis=1))
-    low, high = np.quantile(samples, [0.025, 0.975])
-    value = taken(lambda response: np.asarray(response.moves.mean()))
-    responded, by_panel = rho(against), panel(scripted)
-    return Exploited(float(value), float(low), float(high), steps, responded, by_panel)
-
-
 def train_response(
     champion: Path,
     role: str,
@@ -145,17 +131,15 @@ def train_response(
     steps: int,
     seed: int,
     device: str,
-    give_sign: Callable[[], None],
+    give_sign: Callable[[], None] = lambda: None,
 ) -> Path:
     """Train an opponent against the player that a checkpoint holds for ``role``; return its own.
 
     It learns by the champion's own configuration: as its partner does, and from its partner's
-    networks on, where the champion has one; else from new networks, as the champion itself does.
-    A whole checkpoint of an earlier call in ``folder`` is kept. ``give_sign`` is called every few
-    steps.
-
-    Raises CorruptError if the checkpoint is damaged, ConflictError if it holds no learned player of
-    the role.
+    networks on, where the champion has one; else from new networks, as the champion itself does. A
+    whole checkpoint of an earlier call in ``folder`` is kept. ``give_sign`` is called every few
+    steps. Raises CorruptError if the checkpoint is damaged, ConflictError if it holds no learned
+    player of the role.
     """
     there = checkpoint.path_of(folder, steps)
     if there.exists() and checkpoint.is_whole(there):
@@ -173,7 +157,6 @@ def train_response(
 def _config(
     saved: Mapping[str, Any], champion: Path, role: str, *, steps: int, seed: int, device: str
 ) -> TrainerConfig:
-    """Return the champion's configuration with the other role learning, against it alone."""
     learner = OTHER[role]
     learns = "net_arch" in (saved[learner] or {})  # None where games draw it from several
     section = saved[learner] if learns else saved[role]

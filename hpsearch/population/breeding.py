@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import numpy as np
+from numpy.random import Generator
 
+from hpsearch.population import options, selection
 from hpsearch.population.explore import Exploring, children_params
 from hpsearch.population.fitness import Scores
 from hpsearch.population.operator_record import OperatorRecord
@@ -23,22 +25,6 @@ from hpsearch.population.operators.options import (
     MixingWeights,
     OperatorOptions,
     TwoParents,
-)
-from hpsearch.population.options import (
-    Closing,
-    NoSelection,
-    Pareto,
-    PopulationOptions,
-    Tournament,
-    Truncation,
-)
-from hpsearch.population.selection import (
-    Replacement,
-    better_of_two,
-    by_pareto,
-    by_tournament,
-    by_truncation,
-    unchanged,
 )
 from hpsearch.population.statistics import Floats
 
@@ -61,8 +47,6 @@ class JudgedMember:
 
 @dataclass(frozen=True)
 class Successor:
-    """What comes next in a member's place."""
-
     parents: tuple[int, ...]  # members; the first gives all that the operator does not make
     operator: OperatorOptions
     params: dict[str, Any]
@@ -71,19 +55,17 @@ class Successor:
 
 @dataclass(frozen=True)
 class BreedingPlan:
-    """What comes next in a population."""
-
     places: Mapping[int, Successor]  # by member whose interval has ended
     vacancies: Sequence[Successor]  # in the places of members that were lost before they could play
 
 
 def breed(
-    rules: PopulationOptions,
+    rules: options.PopulationOptions,
     members: Sequence[JudgedMember],
     scores: Scores,
     exploring: Exploring,
     records: Mapping[str, OperatorRecord],
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     num_vacant: int,
 ) -> BreedingPlan:
@@ -106,12 +88,12 @@ def breed(
 
 
 def breed_untrained(
-    rules: PopulationOptions,
-    closing: Closing,
+    rules: options.PopulationOptions,
+    closing: options.Closing,
     members: Sequence[JudgedMember],
     scores: Scores,
     records: Mapping[str, OperatorRecord],
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> dict[int, Successor]:
     """Return the children that come after the last interval, by place; all others stay.
 
@@ -121,8 +103,8 @@ def breed_untrained(
     """
     selecting_rng, mating_rng = rng.spawn(2)
     mating = Mating(closing.operators, rules.floor, members, scores, records, mating_rng)
-    worst = Truncation(share=closing.share, confidence=ANY_DIFFERENCE)
-    replacements = by_truncation(
+    worst = options.Truncation(share=closing.share, confidence=ANY_DIFFERENCE)
+    replacements = selection.by_truncation(
         scores.naming, scores.confirming, worst, mating.species, selecting_rng
     )
     children = {
@@ -135,21 +117,21 @@ def breed_untrained(
 
 
 def _replacements(
-    rules: PopulationOptions, scores: Scores, species: Sequence[str], rng: np.random.Generator
-) -> list[Replacement]:
-    selection, naming, confirming = rules.selection, scores.naming, scores.confirming
-    match selection:
-        case Truncation():
-            return by_truncation(naming, confirming, selection, species, rng)
-        case Tournament():
-            return by_tournament(naming, confirming, selection, species, rng)
-        case Pareto():
+    rules: options.PopulationOptions, scores: Scores, species: Sequence[str], rng: Generator
+) -> list[selection.Replacement]:
+    rule, naming, confirming = rules.selection, scores.naming, scores.confirming
+    match rule:
+        case options.Truncation():
+            return selection.by_truncation(naming, confirming, rule, species, rng)
+        case options.Tournament():
+            return selection.by_tournament(naming, confirming, rule, species, rng)
+        case options.Pareto():
             objectives = scores.naming_objectives, scores.confirming_objectives
-            return by_pareto(*objectives, selection, species, rng)
-        case NoSelection():
-            return unchanged(naming.shape[1])
+            return selection.by_pareto(*objectives, rule, species, rng)
+        case options.NoSelection():
+            return selection.unchanged(naming.shape[1])
         case _:
-            assert_never(selection)
+            assert_never(rule)
 
 
 @dataclass(frozen=True)
@@ -161,14 +143,14 @@ class Mating:
     members: Sequence[JudgedMember]
     scores: Scores
     records: Mapping[str, OperatorRecord]
-    rng: np.random.Generator
+    rng: Generator
 
     @property
     def species(self) -> list[str]:
         """Each member's species, K names: its shape; all are one where there is distillation."""
         return ["" if self._distillation() else member.shape for member in self.members]
 
-    def successor(self, place: int, replacement: Replacement) -> Successor:
+    def successor(self, place: int, replacement: selection.Replacement) -> Successor:
         source = replacement.source
         if not replacement.is_child:
             return Successor((source,), Clone(), dict(self.members[source].params), is_child=False)
@@ -181,7 +163,9 @@ class Mating:
 
     def newcomer(self) -> Successor:
         """Return what comes in an empty place: a child of a good member."""
-        return self._child(better_of_two(self.scores.strength, range(len(self.members)), self.rng))
+        return self._child(
+            selection.better_of_two(self.scores.strength, range(len(self.members)), self.rng)
+        )
 
     def _child(self, source: int) -> Successor:
         """Return a child that ``source`` has a part in, as its first parent unless pairs swap."""
@@ -194,7 +178,7 @@ class Mating:
         if isinstance(operator, HostAndAgent) and parent.is_pair and mates:
             return self._pair(source, mates)
         if isinstance(operator, MixingWeights | DistillationCrossover) and mates:
-            other = better_of_two(self.scores.strength, mates, self.rng)
+            other = selection.better_of_two(self.scores.strength, mates, self.rng)
             return Successor((source, other), operator, params)
         if isinstance(operator, Grow | TwoParents):
             operator = Clone()  # the parent cannot grow, or has no mate
@@ -206,8 +190,8 @@ class Mating:
         A mate is drawn by the strength of the one player that is taken from it.
         """
         hosts, agents = self.scores.roles.T
-        with_its_host = source, better_of_two(agents, mates, self.rng)
-        with_its_agent = better_of_two(hosts, mates, self.rng), source
+        with_its_host = source, selection.better_of_two(agents, mates, self.rng)
+        with_its_agent = selection.better_of_two(hosts, mates, self.rng), source
         pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
         return Successor(pair, HostAndAgent(), dict(self.members[pair[0]].params))
 
@@ -245,5 +229,4 @@ def operator_chances(records: Sequence[OperatorRecord], floor: float) -> Floats:
     2005), probability matching with a minimal probability.
     """
     quality = np.array([record.quality for record in records])
-    chances: Floats = floor + (1 - floor * len(records)) * quality / quality.sum()
-    return chances
+    return np.asarray(floor + (1 - floor * len(records)) * quality / quality.sum())

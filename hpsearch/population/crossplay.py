@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from hpsearch.errors import ConflictError
-from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig
 from hpsearch.trainers import policies
 from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.evaluation import noise_key_of, starts_key
+from hpsearch.trainers.evaluation import noise_of, starts_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.playing import member_noise, play
+from hpsearch.trainers.playing import play
 from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
 from hpsearch.trainers.rollouts import game_config
 
@@ -51,10 +50,9 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
         alike.setdefault((rate, player.net.structure, player.style), {})[name] = player
     groups = []
     for bank in alike.values():
-        first = next(iter(bank.values()))
-        policy: policies.Policy = policies.LearnedPolicy(
-            _stacked(list(bank.values())), first.style.weigh
-        )
+        first, *others = bank.values()
+        net = _stacked([first, *others])
+        policy: policies.Policy = policies.LearnedPolicy(net, first.style.weigh)
         if sampled:
             policy = policies.FixedRatePolicy(policy, first.config.evaluation.er)
         groups.append(PlayerGroup(tuple(bank), policy))
@@ -76,24 +74,18 @@ class GroupedPolicy:
     groups: Sequence[PlayerGroup]
     num_opponents: int  # of the other side
 
-    def __call__(
-        self, position: policies.Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        rate = exploration.expand(noise.shape[:2])
-        if subset is not None:  # the rows of an agent do not lie beside each other
-            swap = partial(_swap, num_outer=self.num_opponents)
-            position, subset = position.map(swap), swap(subset)
-            noise, rate = swap(noise), swap(rate)
+    def __call__(self, turn: policies.Turn) -> Tensor:
+        is_host = turn.subset is None
+        if not is_host:  # the rows of an agent do not lie beside each other
+            turn = turn.map(partial(_swap, num_outer=self.num_opponents))
         chosen, first = [], 0
         for group in self.groups:
             end = first + len(group.names) * self.num_opponents
-            rows = itemgetter(slice(first, end))
             policy = policies.RegroupedPolicy(group.policy, len(group.names))
-            own = None if subset is None else rows(subset)
-            chosen.append(policy(position.map(rows), own, rows(noise), rows(rate)))
+            chosen.append(policy(turn.map(itemgetter(slice(first, end)))))
             first = end
         actions = torch.cat(chosen)
-        return actions if subset is None else _swap(actions, len(actions) // self.num_opponents)
+        return actions if is_host else _swap(actions, len(actions) // self.num_opponents)
 
 
 def _swap(tensor: Tensor, num_outer: int) -> Tensor:
@@ -114,8 +106,7 @@ class CrossPlay:
 
     def rho(self) -> Floats:
         """Return games decided a move, (P, Q): high where the host is strong; see `Rho`."""
-        values: Floats = 1.0 / self.moves.mean(axis=2)
-        return values
+        return np.asarray(1.0 / self.moves.mean(axis=2))
 
     def cell(self, host: str, agent: str) -> Rho:
         """Return one pair's rho with its interval; ValueError if there is no such player."""
@@ -146,30 +137,18 @@ def crossplay(
             raise ValueError(f"cross-play needs {side}, each name once, got {names}")
     shape = (len(host_names), len(agent_names))
     num_rows = shape[0] * shape[1]
-    noise_keys = torch.tensor([noise_key_of(split)], device=device).repeat(num_rows)
     never = torch.zeros(1, device=device)
     moves, finished, _ = play(
         GroupedPolicy(hosts, shape[1]),
         GroupedPolicy(agents, shape[0]),
-        _starts(game, num_games, split, device).expand(num_rows, -1, -1, -1),
+        starts_of(game, split, num_games, device).expand(num_rows, -1, -1, -1),
         max_steps=max_steps,
         reposition=game.reposition,
         exploration=(never, never),
-        noise=member_noise(noise_keys, num_games),
+        noise=noise_of(split, num_rows, num_games, device),
     )
     moves, finished = (games.cpu().unflatten(0, shape) for games in (moves, finished))
     return CrossPlay(host_names, agent_names, moves.numpy(), finished.numpy())
-
-
-def _starts(game: GameConfig, num_games: int, split: str, device: torch.device) -> Tensor:
-    """Return the starts of a split, int32 (1, G, N, D): those of `evaluation` by the same name."""
-    return BACKENDS[default_backend(device)].random_starts(
-        torch.tensor([starts_key(split)], device=device),
-        torch.zeros((1, num_games), dtype=torch.int64, device=device),
-        num_points=game.max_num_points,
-        dimension=game.dimension,
-        max_value=game.max_value,
-    )
 
 
 MAX_COORDINATES: Final = 2**24
@@ -179,8 +158,6 @@ the networks make of them"""
 
 @dataclass(frozen=True)
 class Players:
-    """The players of one role, each name once."""
-
     learned: Mapping[str, SavedPlayer]  # by name
     scripted: tuple[str, ...]
 

@@ -21,6 +21,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.population.options import Keep, Model, Perturb, Schedule
@@ -38,9 +39,8 @@ def share_of(parameter: NumberParameter, value: float) -> float:
     A value of a grid owns an interval, and is at its middle. ValueError outside the range.
     """
     if not parameter.low <= value <= parameter.high:
-        raise ValueError(
-            f"the value must lie in {parameter.low!r}..{parameter.high!r}, got {value!r}"
-        )
+        low, high = parameter.low, parameter.high
+        raise ValueError(f"the value must lie in {low!r}..{high!r}, got {value!r}")
     if parameter.low == parameter.high:
         return 0.5
     count = parameter.num_values()
@@ -88,7 +88,7 @@ def one_step(parameter: NumberParameter, value: float, how: Perturb, *, up: bool
     return parameter.value(after)
 
 
-def child_value(parameter: Parameter, value: Any, how: Perturb, rng: np.random.Generator) -> Any:
+def child_value(parameter: Parameter, value: Any, how: Perturb, rng: Generator) -> Any:
     """Return a value of a child; it always takes two numbers, so as to leave others' alone."""
     chance, draw = rng.random(2)
     if isinstance(parameter, CategoricalParameter):
@@ -103,7 +103,7 @@ def perturbed_values(
     parameters: Mapping[str, Parameter],
     is_active: IsActive,
     how: Perturb,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> dict[str, Any]:
     """Return the values of a child, perturbed and resampled.
 
@@ -170,9 +170,8 @@ def condition(kernel: Kernel, x: Floats, t: Floats, y: Floats) -> Posterior:
     factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     weights = np.linalg.solve(factor.T, np.linalg.solve(factor, y))
     log_evidence = -0.5 * y @ weights - np.log(factor.diagonal()).sum()
-    return Posterior(
-        kernel, x, t, factor, weights, float(log_evidence - 0.5 * len(y) * np.log(2 * np.pi))
-    )
+    log_evidence -= 0.5 * len(y) * np.log(2 * np.pi)
+    return Posterior(kernel, x, t, factor, weights, float(log_evidence))
 
 
 def fit(x: Floats, t: Floats, y: Floats) -> Posterior:
@@ -190,31 +189,26 @@ NEARNESS = 0.08  # standard deviation of the candidates around a good point
 
 
 class Observations(NamedTuple):
-    """What was tried, when, and how much the score changed by it.
-
-    All of one length n, and finite: members that failed are left out.
-    """
+    """What was tried, when, and how the score changed; finite, so without failed members."""
 
     x: Floats  # (n, D) places in the unit cube
     t: Floats  # (n,) generations
     change: Floats  # (n,) of the score over the generation; high is good
 
 
-def propose(
-    seen: Observations, now: float, num_children: int, optimism: float, rng: np.random.Generator
-) -> Floats:
-    """Return points of the unit cube for the children of generation ``now``, float64 (C, D).
+def propose(seen: Observations, now: float, count: int, optimism: float, rng: Generator) -> Floats:
+    """Return points of the unit cube for ``count`` children of generation ``now``, (C, D).
 
     ``optimism`` is how many standard deviations are added to the mean. With nothing to tell points
     apart, they are drawn anywhere.
     """
     dimensions = seen.x.shape[1]
     if len(seen.change) < 2 or np.ptp(seen.change) == 0:
-        return rng.random((num_children, dimensions))
+        return rng.random((count, dimensions))
     standard = (seen.change - seen.change.mean()) / seen.change.std()
     model = fit(seen.x, seen.t, standard)
-    children = np.zeros((num_children, dimensions))
-    for child in range(num_children):
+    children = np.zeros((count, dimensions))
+    for child in range(count):
         candidates = _candidates(model, now, rng)
         mean, error = model.predict(candidates, np.full(len(candidates), now))
         children[child] = candidates[(mean + optimism * error).argmax()]
@@ -222,7 +216,7 @@ def propose(
     return children
 
 
-def _candidates(model: Posterior, now: float, rng: np.random.Generator) -> Floats:
+def _candidates(model: Posterior, now: float, rng: Generator) -> Floats:
     """Return points anywhere, and points around those that the model now thinks best."""
     half, dimensions = NUM_CANDIDATES // 2, model.x.shape[1]
     mean, _ = model.predict(model.x, np.full(len(model.x), now))
@@ -265,7 +259,7 @@ def children_params(
     how: Perturb | Model | Keep | Schedule,
     parents: Sequence[Mapping[str, Any]],
     exploring: Exploring,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[dict[str, Any]]:
     """Return the hyperparameters of a child of each parent; those that must not change stay."""
     if isinstance(how, Keep | Schedule):
@@ -280,9 +274,8 @@ def children_params(
         if same in kept[:first]:
             continue
         places = [place for place, values in enumerate(kept) if values == same]
-        new_values = _changeable_params(
-            how, [parents[place] for place in places], same, exploring, rng
-        )
+        own = [parents[place] for place in places]
+        new_values = _changeable_params(how, own, same, exploring, rng)
         for place, values in zip(places, new_values, strict=True):
             children[place] = same | values
     return children
@@ -293,7 +286,7 @@ def _changeable_params(
     parents: Sequence[Mapping[str, Any]],
     same: Mapping[str, Any],
     exploring: Exploring,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[dict[str, Any]]:
     """Return the parameters that may change of children whose parents share all others."""
 
@@ -301,14 +294,13 @@ def _changeable_params(
         return exploring.is_active(name, {**same, **values})
 
     steps = how if isinstance(how, Perturb) else how.perturb
-    children = [
-        perturbed_values(parent, exploring.parameters, is_active, steps, rng) for parent in parents
-    ]
+    known = exploring.parameters
+    children = [perturbed_values(parent, known, is_active, steps, rng) for parent in parents]
     return children if isinstance(how, Perturb) else _modelled(children, exploring, how, rng)
 
 
 def _modelled(
-    children: list[dict[str, Any]], exploring: Exploring, how: Model, rng: np.random.Generator
+    children: list[dict[str, Any]], exploring: Exploring, how: Model, rng: Generator
 ) -> list[dict[str, Any]]:
     """Return children with values that the model proposes for some numeric parameters.
 
@@ -325,10 +317,9 @@ def _modelled(
     }
     if not numbers or not known:
         return children
+    shares = [[share_of(kind, past.values[n]) for n, kind in numbers.items()] for past in known]
     seen = Observations(
-        np.array(
-            [[share_of(kind, past.values[n]) for n, kind in numbers.items()] for past in known]
-        ),
+        np.array(shares),
         np.array([past.generation for past in known], dtype=np.float64),
         np.array([past.change for past in known], dtype=np.float64),
     )

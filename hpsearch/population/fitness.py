@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from hpsearch.population.options import Matches, Pareto
 from hpsearch.population.ratings.nash import max_entropy_equilibrium
@@ -93,8 +94,7 @@ def mean_of_worst(results: Floats, share: float) -> Floats:
     num = ordered.shape[1]
     weights = np.clip(share * num - np.arange(num), 0.0, 1.0)
     counted = weights > 0  # a zero times minus infinity is not a number
-    worst: Floats = ordered[:, counted] @ weights[counted] / weights.sum()
-    return worst
+    return np.asarray(ordered[:, counted] @ weights[counted] / weights.sum())
 
 
 def novelty(members: Floats, archive: Floats, num_nearest: int) -> Floats:
@@ -109,8 +109,7 @@ def novelty(members: Floats, archive: Floats, num_nearest: int) -> Floats:
     distances = np.sqrt(np.square(members[:, None] - known).sum(axis=2))
     np.fill_diagonal(distances, np.inf)  # the distance to itself does not count
     nearest = np.sort(distances, axis=1)[:, : min(num_nearest, len(known) - 1)]
-    means: Floats = nearest.mean(axis=1)
-    return means
+    return np.asarray(nearest.mean(axis=1))
 
 
 def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
@@ -121,12 +120,9 @@ def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
     logs = np.log(rho)
     rows = []
     for player in players:
-        parts = []
-        if player.host is not None:
-            parts.append(logs[player.host, panel.agent :])
-        if player.agent is not None:
-            parts.append(logs[panel.host :, player.agent])
-        rows.append(np.concatenate(parts))
+        as_host = [] if player.host is None else [logs[player.host, panel.agent :]]
+        as_agent = [] if player.agent is None else [logs[panel.host :, player.agent]]
+        rows.append(np.concatenate(as_host + as_agent))
     return np.stack(rows)
 
 
@@ -149,14 +145,11 @@ def _without(weights: Floats, partner: int | None) -> Floats:
         others = alike
     if others.sum() <= 0.0:
         raise ValueError("a member of a match needs an opponent besides its own partner")
-    even: Floats = others / others.sum()
-    return even
+    return np.asarray(others / others.sum())
 
 
 @dataclass(frozen=True)
 class MatchStanding:
-    """Where the players of a match stand."""
-
     members: Sequence[Places]  # K
     archive: Sequence[Places]  # past champions
     panel: Places
@@ -179,16 +172,11 @@ class Scores:
     @property
     def strength(self) -> Floats:
         """Mean strength of each member over both sets of starts, (K,)."""
-        mean: Floats = (self.naming.mean(axis=0) + self.confirming.mean(axis=0)) / 2
-        return mean
+        return np.asarray((self.naming.mean(axis=0) + self.confirming.mean(axis=0)) / 2)
 
 
 def score(
-    moves: Ints,
-    standing: MatchStanding,
-    matches: Matches,
-    pareto: Pareto | None,
-    rng: np.random.Generator,
+    moves: Ints, standing: MatchStanding, matches: Matches, pareto: Pareto | None, rng: Generator
 ) -> Scores:
     """Return the scores of the members; without ``pareto`` strength alone counts.
 
@@ -198,10 +186,8 @@ def score(
     weights = opponent_weights(1.0 / moves[0].mean(axis=2), matches.weighing)
     roles = [strengths(rho, standing.members, weights) for rho in samples]
     totals = [role.sum(axis=2) for role in roles]
-    objectives = [
-        _objectives(pareto, rho, total, standing)
-        for rho, total in zip(samples, totals, strict=True)
-    ]
+    pairs = zip(samples, totals, strict=True)
+    objectives = [_objectives(pareto, rho, total, standing) for rho, total in pairs]
     by_role = np.concatenate(roles).mean(axis=0)
     return Scores(totals[0], totals[1], objectives[0], objectives[1], by_role, weights)
 
@@ -228,7 +214,6 @@ def _objectives(
 
 
 def _novelty(rho: Floats, standing: MatchStanding, num_nearest: int) -> Floats:
-    players = [*standing.members, *standing.archive]
-    known = behaviours(rho, players, standing.panel)
-    num_members = len(standing.members)
-    return novelty(known[:num_members], known[num_members:], num_nearest)
+    known = behaviours(rho, [*standing.members, *standing.archive], standing.panel)
+    members, archive = np.split(known, [len(standing.members)])
+    return novelty(members, archive, num_nearest)

@@ -14,17 +14,12 @@ import torch
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
-from hpsearch.population.operators import options, weights
+from hpsearch.population.operators import options, safe_mutation, weights
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.grow import grow
-from hpsearch.population.operators.safe_mutation import (
-    MetPositions,
-    greedy_change,
-    policy_change,
-    safe_mutation,
-    visited,
-)
+from hpsearch.population.operators.options import Grow, SameShape
+from hpsearch.population.operators.safe_mutation import MetPositions, visited
 from hpsearch.population.statistics import Floats, chance_better, resampled_rho
 from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.members import member_stream
@@ -42,9 +37,7 @@ NUM_MOVES: Final = 16
 ByRole = Mapping[str, SavedPlayer]  # what one checkpoint holds, by role; all of P = 1
 
 
-def offspring(
-    operator: options.SameShape, parents: Sequence[ByRole], seed: int
-) -> dict[str, Network]:
+def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 
     The same arguments give the same child, bit for bit on one kind of device. ValueError if the
@@ -53,14 +46,11 @@ def offspring(
     if isinstance(operator, options.HostAndAgent):
         host_of, agent_of = ({role: player.net for role, player in own.items()} for own in parents)
         return weights.host_and_agent(host_of, agent_of)
-    return {
-        role: _of_role(operator, role, [own[role] for own in parents], seed) for role in parents[0]
-    }
+    by_role = {role: [own[role] for own in parents] for role in parents[0]}
+    return {role: _of_role(operator, role, players, seed) for role, players in by_role.items()}
 
 
-def grown(
-    operator: options.Grow, role: str, parent: SavedPlayer, target: Network, seed: int
-) -> Network:
+def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed: int) -> Network:
     """Return the network of the role that grows: it plays as the parent's and looks as ``target``.
 
     The same arguments give the same child. ValueError if the parent's network cannot grow so.
@@ -69,36 +59,32 @@ def grown(
     return grow(parent.net, target, noise=operator.noise, stream=stream)
 
 
-def _of_role(
-    operator: options.SameShape, role: str, parents: Sequence[SavedPlayer], seed: int
-) -> Network:
+def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], seed: int) -> Network:
     first, second = parents[0].net, parents[-1].net
     stream = _stream(first.weights.device, seed, role)
     match operator:
         case options.Clone() | options.HostAndAgent():
             return weights.clone(first)
         case options.GaussianMutation(strength=strength):
-            return weights.gaussian_mutation(
-                first, strength=_number(strength, first), stream=stream
-            )
+            size = _number(strength, first)
+            return weights.gaussian_mutation(first, strength=size, stream=stream)
         case options.SafeMutation(bound=bound):
             draws_moves = parents[0].style.rate > 0
-            measure = policy_change if draws_moves else greedy_change
+            how = safe_mutation.policy_change if draws_moves else safe_mutation.greedy_change
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
-            return safe_mutation(first, seen, bound=most, measure=measure, stream=stream)
+            return safe_mutation.safe_mutation(first, seen, bound=most, measure=how, stream=stream)
         case options.DistillationCrossover(learning=learning):
             seen = _met_positions(role, parents, seed)
             return distilled(first, second, first, seen=seen, options=learning, stream=stream)
-        case options.LayerCrossover(share=share):
-            mixed = weights.layer_crossover(
-                first, second, share=_number(share, first), stream=stream
-            )
-        case options.UnitCrossover(share=share):
-            mixed = weights.unit_crossover(
-                first, aligned(second, first), share=_number(share, first), stream=stream
-            )
-        case options.AlignedAverage(share=share):
-            mixed = weights.aligned_average(first, second, share=_number(share, first))
+        case options.LayerCrossover():
+            share = _number(operator.share, first)
+            mixed = weights.layer_crossover(first, second, share=share, stream=stream)
+        case options.UnitCrossover():
+            share, other = _number(operator.share, first), aligned(second, first)
+            mixed = weights.unit_crossover(first, other, share=share, stream=stream)
+        case options.AlignedAverage():
+            share = _number(operator.share, first)
+            mixed = weights.aligned_average(first, second, share=share)
     if not mixed.statistics.shape[1]:
         return mixed
     # Batch norms must know what the mixture computes itself, not what its parents did.
@@ -129,7 +115,6 @@ def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetP
 
 
 def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:
-    """Return the stream of one child (P = 1) for one purpose."""
     return member_stream([seed], device, "birth", *purpose)
 
 
@@ -148,12 +133,9 @@ def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int)
     measured by, from the same starts, which ``seed`` names. A host's strength is its mean log rho,
     an agent's minus that; those of a pair are added.
     """
-    strengths = [
-        _strengths(role, {"first": first[role], "second": second[role]}, num_games, seed)
-        for role in first
-    ]
-    total = np.sum(strengths, axis=0)
-    return chance_better(total[:, 0], total[:, 1])
+    pairs = {role: {"first": first[role], "second": second[role]} for role in first}
+    strengths = [_strengths(role, pair, num_games, seed) for role, pair in pairs.items()]
+    return chance_better(*np.sum(strengths, axis=0).T)
 
 
 def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> Floats:
@@ -171,5 +153,4 @@ def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, se
     # Both roles resample with one seed, since they played from the same starts.
     rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
     log_rho = np.log(resampled_rho(played.moves, NUM_SAMPLES, rng))
-    strengths: Floats = log_rho.mean(axis=2) if role == "host" else -log_rho.mean(axis=1)
-    return strengths
+    return np.asarray(log_rho.mean(axis=2) if role == "host" else -log_rho.mean(axis=1))

@@ -13,7 +13,6 @@ PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 GivingWay = Annotated[float, Range(low=0.0, high=0.5)]
 Confidence = Annotated[float, Range(low=0.5, high=1.0)]
 PositiveNumber = Annotated[float, Range(low=0.0, open_low=True)]
-AboveOne = Annotated[float, Range(low=1.0, open_low=True)]
 
 Objective = Literal["strength", "robustness", "size", "novelty"]
 
@@ -119,7 +118,7 @@ class Perturb:
     """Steps on each parameter's own scale, inside its range."""
 
     name: Literal["perturb"] = "perturb"
-    factor: AboveOne = 1.25
+    factor: Annotated[float, Range(low=1.0, open_low=True)] = 1.25
     """on a logarithmic scale"""
     range_share: PositiveNumber = 0.1
     """of a linear range"""
@@ -258,23 +257,18 @@ class PopulationOptions:
             yield f"floor must be at most one over the {len(names)} {key}, but is {self.floor}"
 
     def _tournament_faults(self, selection: Tournament) -> Iterator[str]:
+        most = self.members
         for key, value in (("size", selection.size), ("elites", selection.elites)):
-            if value > self.members:
-                yield (
-                    f"selection.{key} must be at most the {self.members} members, but is {value}"
-                )
+            if value > most:
+                yield f"selection.{key} must be at most the {most} members, but is {value}"
 
     def _island_faults(self, islands: Islands) -> Iterator[str]:
-        if self.members % islands.members:
-            yield (
-                f"members must be a multiple of islands.members={islands.members}, "
-                f"but is {self.members}"
-            )
-        if self.interval % islands.generations:
-            yield (
-                f"interval must be a multiple of islands.generations={islands.generations}, "
-                f"but is {self.interval}"
-            )
+        for key, value, its, factor in (
+            ("members", self.members, "members", islands.members),
+            ("interval", self.interval, "generations", islands.generations),
+        ):
+            if value % factor:
+                yield f"{key} must be a multiple of islands.{its}={factor}, but is {value}"
         if isinstance(self.explore, Schedule):
             yield "islands must be null if explore is a schedule, which every member follows"
 

@@ -20,8 +20,7 @@ def front_of_each(objectives: npt.ArrayLike) -> Ints:
     One dominates another if it is nowhere worse and somewhere better. Front f holds those that
     none dominates once the fronts before are gone.
     """
-    fronts: Ints = fronts_of_samples(_checked(objectives)[None])[0]
-    return fronts
+    return np.asarray(fronts_of_samples(_checked(objectives)[None])[0])
 
 
 def fronts_of_samples(samples: Floats) -> Ints:
@@ -90,8 +89,7 @@ def nsga2_order(objectives: npt.ArrayLike) -> Ints:
     for front in range(fronts.max(initial=-1) + 1):
         members = np.flatnonzero(fronts == front)
         room[members] = crowding_distance(values[members])
-    order: Ints = np.lexsort((np.arange(len(values)), -room, fronts))
-    return order
+    return np.lexsort((np.arange(len(values)), -room, fronts))
 
 
 def _checked(objectives: npt.ArrayLike) -> Floats:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from hpsearch.population.options import Pareto, Tournament, Truncation
 from hpsearch.population.pareto import front_of_each, fronts_of_samples, nsga2_order
@@ -32,11 +33,7 @@ def unchanged(num_members: int) -> list[Replacement]:
 
 
 def by_truncation(
-    naming: Floats,
-    confirming: Floats,
-    options: Truncation,
-    species: Sequence[str],
-    rng: np.random.Generator,
+    naming: Floats, confirming: Floats, options: Truncation, species: Sequence[str], rng: Generator
 ) -> list[Replacement]:
     """Return for each member itself, or a child of one of the best of its species.
 
@@ -44,7 +41,7 @@ def by_truncation(
     Jaderberg et al., Population based training of neural networks (arXiv 1711.09846), section
     4.1.1, "truncation selection".
     """
-    order = best_first(_mean(naming)).tolist()
+    order = best_first(comparable(naming).mean(axis=0)).tolist()
     num = _num_in_share(options.share, len(order))
     rank, best = {member: place for place, member in enumerate(order)}, set(order[:num])
 
@@ -60,17 +57,13 @@ def by_truncation(
 
 
 def by_tournament(
-    naming: Floats,
-    confirming: Floats,
-    options: Tournament,
-    species: Sequence[str],
-    rng: np.random.Generator,
+    naming: Floats, confirming: Floats, options: Tournament, species: Sequence[str], rng: Generator
 ) -> list[Replacement]:
     """Return for each elite itself, for all others a child of a tournament's winner of the species.
 
     If the winner is not surely better, a child of the member itself.
     """
-    scores = _mean(naming)
+    scores = comparable(naming).mean(axis=0)
     elites = set(best_first(scores)[: options.elites].tolist())
     replacements = unchanged(len(scores))
     for member, others in enumerate(_members_of_species(species)):
@@ -81,18 +74,14 @@ def by_tournament(
     return replacements
 
 
-def tournament(scores: npt.ArrayLike, members: Ints, size: int, rng: np.random.Generator) -> int:
+def tournament(scores: npt.ArrayLike, members: Ints, size: int, rng: Generator) -> int:
     """Return the best by scores (K,) of ``size`` different ``members``, or of all if fewer."""
     drawn = members[rng.choice(len(members), size=min(size, len(members)), replace=False)]
     return int(drawn[comparable(scores)[drawn].argmax()])
 
 
 def by_pareto(
-    naming: Floats,
-    confirming: Floats,
-    options: Pareto,
-    species: Sequence[str],
-    rng: np.random.Generator,
+    naming: Floats, confirming: Floats, options: Pareto, species: Sequence[str], rng: Generator
 ) -> list[Replacement]:
     """Return for each member itself, or a child of one of the best front of its species.
 
@@ -121,7 +110,7 @@ def _with_worst_replaced(
     num: int,
     candidates_for: Callable[[int], Sequence[int]],
     is_better: Callable[[int, int], bool],
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[Replacement]:
     """Return replacements of the ``num`` worst members, in ``order`` best first, by candidates.
 
@@ -140,7 +129,7 @@ def _with_worst_replaced(
     return replacements
 
 
-def better_of_two(scores: Floats, allowed: Sequence[int], rng: np.random.Generator) -> int:
+def better_of_two(scores: Floats, allowed: Sequence[int], rng: Generator) -> int:
     """Return the better by scores (K,) of two drawn from those ``allowed``, at least one."""
     drawn: Ints = rng.choice(np.array(allowed), size=2)
     return int(max(drawn, key=lambda member: scores[member]))
@@ -148,17 +137,10 @@ def better_of_two(scores: Floats, allowed: Sequence[int], rng: np.random.Generat
 
 def best_first(scores: npt.ArrayLike) -> Ints:
     """Return the places of the scores (K,), highest first, of equals the earlier first."""
-    order: Ints = np.argsort(-comparable(scores), kind="stable")
-    return order
-
-
-def _mean(samples: Floats) -> Floats:
-    means: Floats = comparable(samples).mean(axis=0)
-    return means
+    return np.argsort(-comparable(scores), kind="stable")
 
 
 def _members_of_species(species: Sequence[str]) -> list[Ints]:
-    """Return for each member all those of its species."""
     names = np.array(list(species))
     return [np.flatnonzero(names == own) for own in species]
 

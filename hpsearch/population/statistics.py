@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,7 +33,7 @@ def checked_num_games(moves: Ints) -> int:
     return int(moves.shape[2])
 
 
-def resampled_rho(moves: Ints, num_samples: int, rng: np.random.Generator) -> Floats:
+def resampled_rho(moves: Ints, num_samples: int, rng: Generator) -> Floats:
     """Return rho of every pair for starts drawn with replacement, float64 (R, P, Q).
 
     ``moves`` (P, Q, G) are lengths of games, the cap where one did not finish.
@@ -40,8 +41,7 @@ def resampled_rho(moves: Ints, num_samples: int, rng: np.random.Generator) -> Fl
     num_games = checked_num_games(moves)
     times = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=num_samples)
     totals = np.tensordot(times.astype(np.float64), moves.astype(np.float64), axes=(1, 2))
-    samples: Floats = num_games / totals
-    return samples
+    return np.asarray(num_games / totals)
 
 
 def rho_errors(moves: Ints) -> Floats:
@@ -54,8 +54,7 @@ def rho_errors(moves: Ints) -> Floats:
     if num_games < 2:
         raise ValueError("a standard error needs at least two games of each pair, got 1")
     mean = moves.mean(axis=2)
-    errors: Floats = moves.std(axis=2, ddof=1) / np.sqrt(num_games) / mean**2
-    return errors
+    return np.asarray(moves.std(axis=2, ddof=1) / np.sqrt(num_games) / mean**2)
 
 
 def comparable(scores: npt.ArrayLike) -> Floats:
@@ -76,26 +75,19 @@ def chance_better(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
 def interval(samples: Floats, confidence: float) -> Floats:
     """Return the ends (2, ...) between which the share ``confidence`` of samples (R, ...) lies."""
     outside = (1.0 - confidence) / 2
-    ends: Floats = np.quantile(samples, [outside, 1.0 - outside], axis=0)
-    return ends
+    return np.asarray(np.quantile(samples, [outside, 1.0 - outside], axis=0))
 
 
 def chance_of_best(draws: npt.ArrayLike) -> Floats:
-    """Return how often each candidate is the highest of a draw (R, K), float64 (K,); equals share.
-
-    Draws are such as those of `drawn_means`, or resampled scores on common starts.
-    """
+    """Return how often each candidate is highest of a draw (R, K), float64 (K,); equals share."""
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 2 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"draws are numbers, R x K, got {values.shape=}")
     best = values == values.max(axis=1, keepdims=True)
-    chances: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    return chances
+    return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def drawn_means(
-    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int
-) -> Floats:
+def drawn_means(scores: Sequence[npt.ArrayLike], rng: Generator, num_draws: int) -> Floats:
     """Draw the candidates' means, float64 (R, K), from the scores of each candidate's seeds, (N,).
 
     Model: a candidate's scores are normal about its mean, with one spread for all candidates, as
@@ -112,10 +104,8 @@ def drawn_means(
         raise ValueError("the spread over seeds needs a candidate with at least two")
     squares = sum(float(np.square(values - values.mean()).sum()) for values in seeds)
     spread = np.sqrt(squares / rng.chisquare(freedom, size=(num_draws, 1)))
-    means = np.array([values.mean() for values in seeds])
-    nums = np.array([len(values) for values in seeds])
-    draws: Floats = means + spread / np.sqrt(nums) * rng.normal(size=(num_draws, len(seeds)))
-    return draws
+    means, nums = np.array([(values.mean(), len(values)) for values in seeds]).T
+    return np.asarray(means + spread / np.sqrt(nums) * rng.normal(size=(num_draws, len(seeds))))
 
 
 def interquartile_mean(scores: npt.ArrayLike) -> Floats:
@@ -129,5 +119,4 @@ def interquartile_mean(scores: npt.ArrayLike) -> Floats:
     if not num:
         raise ValueError("an interquartile mean needs at least one score")
     cut = num // 4
-    means: Floats = np.asarray(ordered[..., cut : num - cut].mean(axis=-1))
-    return means
+    return np.asarray(ordered[..., cut : num - cut].mean(axis=-1))

@@ -22,17 +22,9 @@ from uuid import uuid4
 
 from torch import Tensor
 
+from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.files import (
-    MAX_FILE,
-    contents,
-    flush,
-    is_for_good,
-    open_file,
-    parse_json,
-    read_json,
-    write_json,
-)
+from hpsearch.files import flush
 from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
@@ -46,8 +38,6 @@ REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one member needs to go on."""
-
     step: int
     tensors: dict[str, Tensor]  # the member's row of the trainer's state
     config: dict[str, Any]  # the member's complete trainer configuration
@@ -90,10 +80,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(path: Path, prefix: str = "") -> Checkpoint:
-    """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
-
-    Raises CorruptError if a file is missing or differs from the manifest.
-    """
+    """Return a checkpoint with its tensors of some ``prefix``; CorruptError if it is damaged."""
     from safetensors import SafetensorError, safe_open
 
     verify(path)
@@ -144,18 +131,18 @@ def verify(path: Path) -> None:
     be read, which says nothing about what it holds.
     """
     try:
-        manifest = parse_json(contents(path / MANIFEST))
+        manifest = files.parse_json(files.contents(path / MANIFEST))
         for name in (TENSORS, STATE):
             if manifest[name] != _sha256(path / name):
-                raise CorruptError(
-                    f"the checkpoint {path} is damaged: {name} differs from its manifest; "
-                    "remove the folder to go on from an older one"
-                )
+                raise _damaged(path, f"{name} differs from its manifest")
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise CorruptError(
-            f"the checkpoint {path} is damaged: {error}; "
-            "remove the folder to go on from an older one"
-        ) from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> CorruptError:
+    return CorruptError(
+        f"the checkpoint {path} is damaged: {why}; remove the folder to go on from an older one"
+    )
 
 
 def valid_steps(folder: Path) -> Iterator[int]:
@@ -210,16 +197,16 @@ def remove_after(folder: Path, step: int) -> None:
 def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
-        files = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
+        stats = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
     except OSError as error:
-        if is_for_good(error):
+        if files.is_for_good(error):
             return False
         raise
-    return _was_whole(path, tuple((file.st_mtime_ns, file.st_size, file.st_ino) for file in files))
+    return _was_whole(path, tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats))
 
 
 @lru_cache(maxsize=1024)
-def _was_whole(path: Path, files: tuple[tuple[int, int, int], ...]) -> bool:
+def _was_whole(path: Path, stats: tuple[tuple[int, int, int], ...]) -> bool:
     try:
         verify(path)
     except CorruptError:
@@ -256,7 +243,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def _state(path: Path) -> _State:
     """Return what a checkpoint holds beside its tensors; a CorruptError if it cannot be read."""
     try:
-        return read(_State, parse_json(contents(path / STATE)), source=str(path / STATE))
+        data = files.parse_json(files.contents(path / STATE))
+        return read(_State, data, source=str(path / STATE))
     except (FileNotFoundError, ValueError, ConfigError) as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error}"
@@ -271,7 +259,7 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    with open_file(path, None if path.name == TENSORS else MAX_FILE) as file:
+    with files.open_file(path, None if path.name == TENSORS else files.MAX_FILE) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -301,7 +289,7 @@ def is_maximized(metric: str) -> bool:
 def read_best(folder: Path) -> BestRecord | None:
     """Return the best checkpoint of ``folder``, None if none is known or it is not whole."""
     try:
-        data = read_json(folder / RECORD)
+        data = files.read_json(folder / RECORD)
         best = None if data is None else read(BestRecord, data, source=str(folder / RECORD))
     except (CorruptError, ConfigError):
         return None
@@ -311,7 +299,7 @@ def read_best(folder: Path) -> BestRecord | None:
 
 
 def write_best(folder: Path, best: BestRecord) -> None:
-    write_json(folder / RECORD, asdict(best))
+    files.write_json(folder / RECORD, asdict(best))
 
 
 def forget_best(folder: Path) -> None:

@@ -24,17 +24,12 @@ from hpsearch.trainers.trainer import Trainer
 
 
 class QLearner(Learner):
-    """A learner with a target network, a memory and exploration rates.
-
-    Attributes:
-        config: the role of the first member, for the fields that all members share.
-        tau, huber_delta: float32 (P,); target_interval: int64 (P,) steps.
-    """
+    """A learner with a target network, a memory and exploration rates."""
 
     def __init__(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> None:
         roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
         super().__init__(name, configs, device)
-        self.config = roles[0]
+        self.config = roles[0]  # for the fields that all members share
         seeds = [config.seed for config in configs]
         # The same stream again: the target network begins with the same weights.
         self.target_net = build_net(name, configs[0], seeds, device)
@@ -50,7 +45,7 @@ class QLearner(Learner):
         self.tau = column([role.tau for role in roles], device)
         self.huber_delta = column([role.huber_delta for role in roles], device)
         intervals = [role.steps_before_update_target for role in roles]
-        self.target_interval = torch.tensor(intervals, device=device)
+        self.target_interval = torch.tensor(intervals, device=device)  # int64 (P,) steps
         self.er_scheduler = Scheduler(
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
@@ -61,11 +56,7 @@ class QLearner(Learner):
         return er[:, None]
 
     def target_weights(self, step: Tensor) -> TargetWeights:
-        """Return the target network's weights, and the share of the way (P,) that they follow now.
-
-        It is tau where ``step`` (P,) is a multiple of ``target_interval`` and the member learns,
-        else 0.
-        """
+        """Return the target's weights; they follow by tau where due at ``step`` (P,), else by 0."""
         is_due = self.learns() & (step % self.target_interval == 0)
         return TargetWeights(self.target_net.weights, self.tau * is_due)
 
@@ -106,10 +97,8 @@ class QLearner(Learner):
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
-    def __init__(
-        self, configs: Sequence[DQNConfig], saved_players: SavedPlayers | None = None
-    ) -> None:
-        super().__init__(configs, saved_players)
+    def __init__(self, configs: Sequence[DQNConfig], saved: SavedPlayers | None = None) -> None:
+        super().__init__(configs, saved)
         self._difference = compiled(temporal_difference, self.config.compile)
 
     def _learner(self, role: str) -> QLearner:
@@ -144,8 +133,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             values, action=batch.action, target=target, weight=weight, delta=delta
         )
         # The mean over transitions, the sum over members: no member's gradient sees another.
-        has_begun = self.step >= self.config.learning_starts
-        learner.update(loss.sum(), lr, has_begun, target_weights)
+        learner.update(loss.sum(), lr, self.step >= self.config.learning_starts, target_weights)
         learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
         learner.statistics |= {"loss": loss.detach(), "value": value.detach()}
 
@@ -197,10 +185,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return {name: tensor for name, tensor in state.items() if ".replay_buffer." not in name}
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on, and forget moves that the old one rewarded.
-
-        ValueError if there is no reward of that name.
-        """
+        """Reward by another function, and forget moves that the old one rewarded."""
         super().replace_reward_func(name)
         for learner in self.learners:
             learner.replay_buffer.forget()

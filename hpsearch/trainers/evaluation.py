@@ -18,7 +18,7 @@ from hpsearch.game.rules import GameConfig
 from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.config.weight_layout import num_actions
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
-from hpsearch.trainers.playing import ActionTally, member_noise, play
+from hpsearch.trainers.playing import ActionTally, Noise, member_noise, play
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
@@ -42,6 +42,17 @@ def starts_key(split: str) -> int:
 
 def noise_key_of(split: str) -> int:
     return derive_key("evaluation noise", split)
+
+
+def starts_of(game: GameConfig, split: str, num_games: int, device: torch.device) -> Tensor:
+    """Return the starts that a split names, int32 (1, G, N, D)."""
+    keys, backend = torch.tensor([starts_key(split)], device=device), default_backend(device)
+    return FusedGame(game, keys, num_games, device, backend, observes=False).points
+
+
+def noise_of(split: str, num_members: int, num_games: int, device: torch.device) -> Noise:
+    keys = torch.tensor([noise_key_of(split)], device=device).repeat(num_members)
+    return member_noise(keys, num_games)
 
 
 @dataclass(frozen=True)
@@ -89,14 +100,9 @@ def evaluate(
     role: str, policy: Policy, opponents: Mapping[str, Policy], num_members: int, how: Measurement
 ) -> list[Evaluation]:
     """Return what each member does in ``role`` against opponents by name; these do not explore."""
-    by_name = {
-        name: _play_modes(role, policy, opponent, num_members, how)
-        for name, opponent in opponents.items()
-    }
-    return [
-        _evaluation(role, {name: games[member] for name, games in by_name.items()})
-        for member in range(num_members)
-    ]
+    played = [_play_modes(role, policy, other, num_members, how) for other in opponents.values()]
+    members = zip(*played, strict=True) if played else [()] * num_members
+    return [_evaluation(role, dict(zip(opponents, games, strict=True))) for games in members]
 
 
 Played = tuple[Lengths, Games]  # one member's games in one mode against one opponent
@@ -105,10 +111,8 @@ Played = tuple[Lengths, Games]  # one member's games in one mode against one opp
 def _play_modes(
     role: str, policy: Policy, opponent: Policy, num_members: int, how: Measurement
 ) -> list[list[Played]]:
-    key = torch.tensor([starts_key(how.split)], device=how.device)
-    noise_keys = torch.tensor([noise_key_of(how.split)], device=how.device).repeat(num_members)
-    backend, num_modes = default_backend(how.device), len(how.modes)
-    starts = FusedGame(how.game, key, how.num_games, how.device, backend, observes=False).points
+    num_modes = len(how.modes)
+    starts = starts_of(how.game, how.split, how.num_games, how.device)
     modes = torch.arange(num_modes, device=how.device).repeat_interleave(how.num_games)
     rates = torch.tensor([0.0, how.exploration], device=how.device)
     explore, never = rates[modes], torch.zeros(1, device=how.device)
@@ -119,7 +123,7 @@ def _play_modes(
         max_steps=how.max_steps,
         reposition=how.game.reposition,
         exploration=host_first(role, explore, never),
-        noise=member_noise(noise_keys, num_modes * how.num_games),
+        noise=noise_of(how.split, num_members, num_modes * how.num_games, how.device),
         tally=tally,
     )
     moves, finished = (part.cpu().unflatten(1, (num_modes, -1)) for part in (moves, finished))

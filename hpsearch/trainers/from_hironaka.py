@@ -20,6 +20,7 @@ from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
 from hpsearch.schema import Positive, Range, field_hints, read
 from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
     PositiveNumber,
@@ -27,10 +28,7 @@ from hpsearch.trainers.config.optim import (
     Rate,
     RateBelowOne,
 )
-from hpsearch.trainers.config.players import net_arch_faults
 from hpsearch.trainers.metrics import PANELS
-
-__all__ = ["CHANGED", "CHOSEN", "LEFT_OUT", "Converted", "Remark", "convert"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class OldLrSchedule:
     rate: PositiveNumber | None = None
 
     def check(self) -> Iterator[str]:
-        yield from _schedule_faults(self.mode, "initial_lr", self.initial_lr, self.rate)
+        yield from _mode_faults(self.mode, "initial_lr", self.initial_lr, self.rate)
 
 
 @dataclass(frozen=True)
@@ -50,12 +48,10 @@ class OldErSchedule:
     rate: PositiveNumber | None = None
 
     def check(self) -> Iterator[str]:
-        yield from _schedule_faults(self.mode, "initial_er", self.initial_er, self.rate)
+        yield from _mode_faults(self.mode, "initial_er", self.initial_er, self.rate)
 
 
-def _schedule_faults(
-    mode: str, key: str, initial: float | None, rate: float | None
-) -> Iterator[str]:
+def _mode_faults(mode: str, key: str, initial: float | None, rate: float | None) -> Iterator[str]:
     if mode == "constant":
         return
     for name, value in ((key, initial), ("rate", rate)):
@@ -152,7 +148,6 @@ class OldConfig:
         return {name: role for name, role in named.items() if role is not None}
 
 
-Kind = Literal["changed", "left out", "chosen"]
 CHANGED: Final = "changed"
 LEFT_OUT: Final = "left out"
 CHOSEN: Final = "chosen"
@@ -160,7 +155,8 @@ CHOSEN: Final = "chosen"
 
 @dataclass(frozen=True)
 class Remark:
-    kind: Kind  # it has another meaning, it is gone, or the old file said nothing of it
+    kind: Literal["changed", "left out", "chosen"]
+    """it has another meaning, it is gone, or the old file said nothing of it"""
     key: str  # dotted; ours where it was chosen, else the old one
     text: str
 
@@ -201,11 +197,11 @@ def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
         value = yaml_file.parse(text.rstrip()[:-1])
     except ConfigError:
         return text
-    if isinstance(value, bool | int | float):
-        sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
-        remarks.append(Remark(CHANGED, path, sentence))
-        return value
-    return text
+    if not isinstance(value, bool | int | float):
+        return text
+    sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
+    remarks.append(Remark(CHANGED, path, sentence))
+    return value
 
 
 @dataclass(frozen=True)
@@ -260,10 +256,7 @@ class Converted:
 
 
 def convert(data: object, *, source: str) -> Converted:
-    """Return the configuration that does what an old one, as plain data, meant to do.
-
-    Raises ConfigError listing every missing or wrong key of the old file by its old name.
-    """
+    """Return what an old configuration meant; a ConfigError lists its faults by their old names."""
     remarks: list[Remark] = []
     old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
     pace = OldPace.of(next(iter(old.roles().values())))
@@ -274,6 +267,7 @@ def convert(data: object, *, source: str) -> Converted:
 
 def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
     roles = old.roles().values()
+    opponents = [name for role in old.roles() for name in PANELS[role]]
     return {
         "algorithm": "dqn",
         "seed": 1,
@@ -301,14 +295,6 @@ def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
             "prioritised": None,
         },
         "dqn": {"double": False, "dueling": False, "n_step": 1, "minimax": False},
-        **_observation(old, pace),
-    }
-
-
-def _observation(old: OldConfig, pace: OldPace) -> dict[str, Any]:
-    """Return how training is measured, saved and watched."""
-    opponents = [name for role in old.roles() for name in PANELS[role]]
-    return {
         "evaluation": {
             "interval": pace.steps(1000),
             "num_games": 500,
@@ -417,11 +403,8 @@ def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:
             f"room for all of it is taken at the start, about {size / 1e9:.0f} GB for each role "
             "that learns; a smaller one may do"
         )
-    for key, place in (
-        ("use_tensorboard", "tensorboard"),
-        ("layerwise_logging", "layer_statistics"),
-        ("log_time", "timings"),
-    ):
+    names = {"use_tensorboard": "tensorboard", "layerwise_logging": "layer_statistics"}
+    for key, place in (names | {"log_time": "timings"}).items():
         texts[key] = f"is monitor.{place}: {str(config['monitor'][place]).lower()}"
     return texts
 
@@ -434,11 +417,8 @@ def _of_a_role(name: str, role: OldRole, pace: OldPace) -> dict[str, str]:
     )
     if pace != OldPace.of(role):
         rollouts += f"; the host decides, the {name} had another pace"
-    explores = "explores legal actions alone"
-    if name == "agent":
-        explores += (
-            "; it used to draw coordinates that the host had not chosen, which wasted the move"
-        )
+    wasted = "; it used to draw coordinates that the host had not chosen, which wasted the move"
+    explores = f"explores legal actions alone{wasted if name == 'agent' else ''}"
     texts = {
         "rollout_size, max_rollout_step, steps_before_rollout": rollouts,
         "er": explores,
@@ -463,9 +443,8 @@ def _of_schedules(role: OldRole) -> dict[str, str]:
         assert lr.initial_lr is not None
         halved = f"it is halved after {lr.rate / lr.initial_lr:.0f} gradient steps"
         pace = halved if lr.mode == "inverse" else _half(lr.rate)
-        texts["optim.lr_schedule"] = (
-            f"{moves}, so one long call trained at initial_lr throughout; {pace}"
-        )
+        long_call = "so one long call trained at initial_lr throughout"
+        texts["optim.lr_schedule"] = f"{moves}, {long_call}; {pace}"
     if er is not None and er.mode == "exponential" and er.rate is not None:
         texts["er_schedule"] = f"{moves}; {_half(er.rate)}"
     return texts

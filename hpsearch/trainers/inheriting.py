@@ -28,27 +28,23 @@ def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
     """Let one member begin as the checkpoint at ``path`` stands, of whatever rates and seed.
 
     It takes networks, targets, optimizers, snapshots, the step, and the memory where checkpoints
-    hold it.
-
-    Raises CorruptError or ConfigError if the checkpoint is missing, damaged or of another version,
-    ConflictError if it is of another shape, naming what differs.
+    hold it. Raises CorruptError or ConfigError if the checkpoint is missing, damaged or of another
+    version, ConflictError if it is of another shape, naming what differs.
     """
-    tensors, differing = _inheritance(trainer, path, member)
+    tensors, differing = _inherited(trainer, path, member)
     _check_same_shape(path, differing)
-    trainer.load_member(member, tensors)
-    _begin_games(trainer, member)
+    _begin(trainer, member, tensors)
 
 
 def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
     """Let one member begin as `inherit`, but for the role whose net_arch differs; return the role.
 
     That role keeps its own networks, target, optimizer and snapshots, and takes all the rest: the
-    memory, where checkpoints hold it, and what was drawn.
-
-    Raises CorruptError or ConfigError as `inherit`, ConflictError if the checkpoint differs in more
-    than the net_arch of one role, or not at all, naming what differs.
+    memory, where checkpoints hold it, and what was drawn. Raises CorruptError or ConfigError as
+    `inherit`, ConflictError if the checkpoint differs in more than the net_arch of one role, or not
+    at all, naming what differs.
     """
-    tensors, differing = _inheritance(trainer, path, member)
+    tensors, differing = _inherited(trainer, path, member)
     names: list[str] = [learner.name for learner in trainer.learners]
     role = next((name for name in names if differing == [f"{name}.net_arch"]), None)
     if role is None:
@@ -57,23 +53,17 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
             f"{path} differs in {', '.join(differing) or 'nothing'}; name a parent of such a shape"
         )
     own = tuple(f"{role}.{part}" for part in OF_NETWORKS)
-    trainer.load_member(
-        member, {name: tensor for name, tensor in tensors.items() if not name.startswith(own)}
-    )
-    _begin_games(trainer, member)
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(own)}
+    _begin(trainer, member, kept)
     return role
 
 
 def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
-    """Let one role of a member begin as it stands in the checkpoint at ``path``, the rest stays.
-
-    Raises as `inherit`.
-    """
-    tensors, differing = _inheritance(trainer, path, member)
+    """Let one role of a member begin as a checkpoint stands, the rest stays; as `inherit`."""
+    tensors, differing = _inherited(trainer, path, member)
     _check_same_shape(path, differing)
     state = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{role}.")}
-    trainer.load_member(member, _redated(state, tensors["step"], trainer.step[member]))
-    _begin_games(trainer, member)
+    _begin(trainer, member, _redated(state, tensors["step"], trainer.step[member]))
 
 
 def copy_of(trainer: AnyTrainer, member: int) -> dict[str, Tensor]:
@@ -86,10 +76,9 @@ def take_place(
 ) -> None:
     """Let a copy of another member, as `copy_of` held it, take one's place.
 
-    It learns by ``config``, of the others' shape. The place keeps counting its steps, and draws
-    no random number that it or the other has drawn from its stream.
-
-    Raises ValueError if ``config`` or ``state`` is of another shape.
+    It learns by ``config``, of the others' shape. The place keeps counting its steps, and draws no
+    random number that it or the other has drawn from its stream. Raises ValueError if ``config`` or
+    ``state`` is of another shape.
     """
     step = trainer.step[member].clone()
     drawn = {
@@ -99,8 +88,7 @@ def take_place(
     }
     trainer.begin(member, config)
     redated = _redated(dict(state), state["step"], step)
-    trainer.load_member(member, redated | drawn | {"step": step})
-    _begin_games(trainer, member)
+    _begin(trainer, member, redated | drawn | {"step": step})
 
 
 def _redated(state: dict[str, Tensor], then: Tensor, now: Tensor) -> dict[str, Tensor]:
@@ -113,9 +101,7 @@ def _redated(state: dict[str, Tensor], then: Tensor, now: Tensor) -> dict[str, T
     return state | moved
 
 
-def _inheritance(
-    trainer: AnyTrainer, path: Path, member: int
-) -> tuple[dict[str, Tensor], list[str]]:
+def _inherited(trainer: AnyTrainer, path: Path, member: int) -> tuple[dict[str, Tensor], list[str]]:
     """Return the state that a checkpoint holds, by name, and how it differs in shape."""
     saved = checkpoint.load(path)
     parent = read_config(saved.config, source=str(path / STATE))
@@ -133,7 +119,8 @@ def _check_same_shape(path: Path, differing: list[str]) -> None:
         )
 
 
-def _begin_games(trainer: AnyTrainer, member: int) -> None:
+def _begin(trainer: AnyTrainer, member: int, state: Mapping[str, Tensor]) -> None:
+    trainer.load_member(member, state)
     trainer.fused_game.restart(member)
     for learner in trainer.learners:
         learner.leave_games(member)

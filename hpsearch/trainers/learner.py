@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.rules import HostActionEncoder
-from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.config.optim import (
-    ConstantSchedule,
-    CosineSchedule,
-    ExponentialSchedule,
-    InverseSchedule,
-    LinearSchedule,
-    Schedule,
-)
+from hpsearch.trainers.config import CommonConfig, optim
 from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights, Update, build_optimizer, clipping
@@ -31,7 +23,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, schedules: Sequence[Schedule], finals: Sequence[float], device: torch.device
+        self, schedules: Sequence[optim.Schedule], finals: Sequence[float], device: torch.device
     ) -> None:
         self._mode = schedules[0].mode
         self._final = torch.tensor(finals, dtype=torch.float64, device=device)
@@ -60,46 +52,34 @@ class Scheduler:
         return {"initial": self._initial, "final": self._final, "pace": self._pace}
 
 
-def _numbers(schedule: Schedule) -> tuple[float, float]:
+def _numbers(schedule: optim.Schedule) -> tuple[float, float]:
     match schedule:
-        case ConstantSchedule():
+        case optim.ConstantSchedule():
             return 0.0, 0.0
-        case ExponentialSchedule() | InverseSchedule():
+        case optim.ExponentialSchedule() | optim.InverseSchedule():
             return schedule.initial, schedule.rate
-        case LinearSchedule() | CosineSchedule():
+        case optim.LinearSchedule() | optim.CosineSchedule():
             return schedule.initial, schedule.steps
 
 
 class Learner:
-    """The network, optimizer and learning rates of one role.
-
-    Attributes:
-        name: "host" or "agent".
-        net: from features to what the role plays by.
-        style: how the role plays by its network.
-        gamma, max_grad_norm: float32 (P,).
-        trainable: bool (P,), whether updates move the weights.
-        gradients: float32 (P, W), of the last update, before they are clipped.
-        statistics: float32 (P,) each, numbers of the last update, by name.
-    """
+    """The network, optimizer and learning rates of one role."""
 
     def __init__(self, name: str, configs: Sequence[CommonConfig], device: torch.device) -> None:
-        """Build the role ``name`` of one member for each of ``configs``."""
+        """Build the role ``name``, host or agent, of one member for each of ``configs``."""
         roles = [config.learning()[name] for config in configs]
         self.name = name
         self.style = style(configs[0])
         self.net = build_net(name, configs[0], [config.seed for config in configs], device)
         self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
-        self.lr_scheduler = Scheduler(
-            [role.optim.lr_schedule for role in roles],
-            [role.optim.args.lr for role in roles],
-            device,
-        )
+        finals = [role.optim.args.lr for role in roles]
+        self.lr_scheduler = Scheduler([role.optim.lr_schedule for role in roles], finals, device)
         self.gamma = column([role.gamma for role in roles], device)
         self.max_grad_norm = column([role.max_grad_norm for role in roles], device)
+        # bool (P,), whether updates move the weights
         self.trainable = torch.ones(len(roles), dtype=torch.bool, device=device)
-        self.gradients = torch.zeros_like(self.net.weights)
-        self.statistics: dict[str, Tensor] = {}
+        self.gradients = torch.zeros_like(self.net.weights)  # (P, W), the last, before clipping
+        self.statistics: dict[str, Tensor] = {}  # float32 (P,) each, of the last update, by name
         self._encoder = HostActionEncoder(configs[0].dimension)
 
     def exploration(self, step: Tensor) -> Tensor:
@@ -140,10 +120,7 @@ class Learner:
         self.statistics |= {"gradient_norm": norm, "lr": lr}
 
     def keep_statistics(self, before: Tensor) -> None:
-        """Put batch norms back to ``before`` (P, S) where nothing is learned.
-
-        Updates let them follow what they see, which would change how the role plays.
-        """
+        """Undo what updates did to batch norms, to ``before`` (P, S), where nothing is learned."""
         statistics = self.net.statistics
         statistics.copy_(statistics.where(self.learns()[:, None], before))
 

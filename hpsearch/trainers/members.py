@@ -26,5 +26,4 @@ def rows_of(tensor: Tensor, places: Tensor) -> Tensor:
 
 def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:
     """Return the random stream that each member's seed gives for one purpose."""
-    keys = torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device)
-    return Stream(keys)
+    return Stream(torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device))

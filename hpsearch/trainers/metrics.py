@@ -24,10 +24,7 @@ def panel_name(mode: str, role: str) -> str:
 
 
 def worst_name(mode: str, role: str) -> str:
-    """Return the metric of a role against that opponent of its panel which it does worst against.
-
-    The least rho for a host, the greatest for an agent.
-    """
+    """Name a role's rho against the worst opponent of its panel: the least, an agent's greatest."""
     return f"{mode.replace('rho', 'worst')}/{role}"
 
 

@@ -18,13 +18,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from hpsearch.game.stream import Stream
+from hpsearch.trainers.config import players
 from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
-from hpsearch.trainers.config.players import (
-    AttentionEncoder,
-    DeepSetsEncoder,
-    Encoder,
-    FlattenEncoder,
-)
 from hpsearch.trainers.config.weight_layout import (
     Affine,
     Inputs,
@@ -118,7 +113,9 @@ class Reader:
 
     def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return a batch's own moments and let the running ones follow; else the running ones."""
-        running_mean, running_var = self._next_statistics(x.shape[2])
+        own = self._statistics[:, None, self._position : self._position + 2 * x.shape[2]]
+        self._position += 2 * x.shape[2]
+        running_mean, running_var = own.chunk(2, dim=2)
         if not self._training:
             return running_mean, running_var
         mean, var = _moments(x, dim=1)
@@ -126,13 +123,6 @@ class Reader:
             unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
             running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
             running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
-        return mean, var
-
-    def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
-        start = self._position
-        self._position += 2 * width
-        mean = self._statistics[:, None, start : start + width]
-        var = self._statistics[:, None, start + width : start + 2 * width]
         return mean, var
 
 
@@ -163,14 +153,14 @@ def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:
     return points.unflatten(2, (-1, inputs.dimension)), more
 
 
-def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -> Tensor:
+def apply_encoder(reader: Reader, encoder: players.Encoder, inputs: Inputs, x: Tensor) -> Tensor:
     """Return features (P, B, F) of observations (P, B, I)."""
     points, more = split(inputs, x)
-    if isinstance(encoder, FlattenEncoder):
+    if isinstance(encoder, players.FlattenEncoder):
         return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
     is_live = points[..., 0] >= 0
     rows = torch.cat([points, more[:, :, None].expand(*points.shape[:3], -1)], dim=3)
-    if isinstance(encoder, DeepSetsEncoder):
+    if isinstance(encoder, players.DeepSetsEncoder):
         features = rows.flatten(1, 2)
         for _ in encoder.widths:
             features = reader.activation(reader.linear(features))
@@ -178,7 +168,9 @@ def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -
     return _attend(reader, encoder, rows, is_live)
 
 
-def _attend(reader: Reader, encoder: AttentionEncoder, rows: Tensor, is_live: Tensor) -> Tensor:
+def _attend(
+    reader: Reader, encoder: players.AttentionEncoder, rows: Tensor, is_live: Tensor
+) -> Tensor:
     """Return the mean (P, B, W) of the live points' features after all blocks."""
     x = reader.linear(rows.flatten(1, 2))
     for _ in range(encoder.blocks):
@@ -194,9 +186,8 @@ def _attention(reader: Reader, x: Tensor, is_live: Tensor, heads: int) -> Tensor
     projected = reader.linear(x).unflatten(1, is_live.shape[1:])
     # (P, B, N, 3, heads, W / heads) -> three times (P, B, heads, N, W / heads)
     query, key, value = projected.unflatten(3, (3, heads, -1)).permute(3, 0, 1, 4, 2, 5).unbind(0)
-    attended = scaled_dot_product_attention(
-        query, key, value, attn_mask=is_live[:, :, None, None, :]
-    )
+    mask = is_live[:, :, None, None, :]
+    attended = scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return reader.linear(attended.transpose(2, 3).flatten(3).flatten(1, 2))
 
 
@@ -234,8 +225,6 @@ class Network:
     Attributes:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
-        layout: where each of them lies.
-        inputs, towers, arithmetic: what it sees, its towers as first drawn, how it computes.
     """
 
     def __init__(
@@ -249,20 +238,13 @@ class Network:
         self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
         parts = iter(self.parts(self.weights).values())
         # Of each tower: two of an affine, in the order in which a `Reader` takes them.
-        self._views = [
-            [
-                view.detach().requires_grad_()
-                for view in islice(parts, 2 * len(self.layout.of_tower(tower)))
-            ]
-            for tower in range(len(self.towers))
-        ]
+        nums = [2 * len(self.layout.of_tower(tower)) for tower in range(len(self.towers))]
+        self._views = [[part.detach().requires_grad_() for part in islice(parts, n)] for n in nums]
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return float32 (P, B, O) for float32 (P, B, I).
-
-        Of the points an observation needs only `observation_size` numbers.
+        """Return float32 (P, B, O) for (P, B, I), of the points only `observation_size` numbers.
 
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
@@ -270,18 +252,14 @@ class Network:
         return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return what a call does; compiled where that is asked for.
-
-        For the batches of updates, which are of few sizes; games played are of many.
-        """
+        """Do the same, compiled if asked for: updates have few sizes of batches, games many."""
         return self._apply(self._compiled, x, tower, training)
 
     def _apply(
         self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
     ) -> Tensor:
-        with torch.autocast(
-            x.device.type, torch.bfloat16, enabled=self.arithmetic.precision == "bf16"
-        ):
+        is_bf16 = self.arithmetic.precision == "bf16"
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=is_bf16):
             return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
@@ -311,10 +289,7 @@ class Network:
         return (self.inputs, *drawn_alike)
 
     def gradients(self, loss: Tensor) -> Tensor:
-        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
-
-        Weights that the loss does not depend on get 0.
-        """
+        """Return the derivative of a scalar by every weight, float32 (P, W), 0 where none."""
         views = [view for tower in self._views for view in tower]
         parts = torch.autograd.grad(loss, views, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1)

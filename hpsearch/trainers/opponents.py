@@ -52,9 +52,9 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     saved, config = _load(path, f"{role}.net.")
     learning = config.learning()
     if role not in learning:
+        held = ", ".join(learning)
         raise ConflictError(
-            f"the {role} of the checkpoint {path} is no learned player; it holds: "
-            f"{', '.join(learning)}"
+            f"the {role} of the checkpoint {path} is no learned player; it holds: {held}"
         )
     net = build_net(role, config, [config.seed], device)
     for name, tensor in net.state().items():
@@ -98,42 +98,30 @@ def _load(path: Path, prefix: str) -> tuple[Checkpoint, TrainerConfig]:
 
 
 class Snapshots:
-    """The last K snapshots of one role's networks, and the S that its opponent meets now.
-
-    Attributes:
-        net: P * S members, the snapshots that are met; member p * S + s is met by member p.
-        taken: int64 (P, K), the step at which a snapshot was taken, -1 where there is none.
-        result: float32 (P, K), rho of the games last played against it.
-        met: int64 (P, S), which of the K are met.
-    """
+    """The last K snapshots of one role's networks, and the S that its opponent meets now."""
 
     def __init__(
         self, role: str, source: Network, options: Sequence[OpponentPool], keys: Tensor
     ) -> None:
-        """Begin with a snapshot of ``source``, the networks of ``role``, at step 0.
-
-        ``options`` has a pool for each member; ``keys`` int64 (P,) draw the opponents.
-        """
+        """Begin with ``source`` at step 0; ``options`` and ``keys`` int64 (P,) are by member."""
         num_members, num_weights = source.weights.shape
         device = source.weights.device
         self._role = role
         self._options = shared = options[0]
         self._keys = keys
-        choices = [option.choice for option in options]
-        self._power = column(
-            [choice.power if isinstance(choice, PrioritisedChoice) else 0.0 for choice in choices],
-            device,
-        )
-        syncs = [option.sync for option in options]
-        self._margin = column(
-            [sync.margin if isinstance(sync, DynamicSync) else 0.0 for sync in syncs], device
-        )
+        choices, syncs = ([of.choice for of in options], [of.sync for of in options])
+        powers = [how.power if isinstance(how, PrioritisedChoice) else 0.0 for how in choices]
+        margins = [how.margin if isinstance(how, DynamicSync) else 0.0 for how in syncs]
+        self._power, self._margin = column(powers, device), column(margins, device)
+        # The snapshots that are met; member p * S + s is met by member p.
         self.net = source.like(num_members * shared.at_once)
-        places = (num_members, shared.size)
+        places = (num_members, shared.size)  # (P, K)
         self._weights = torch.zeros(*places, num_weights, device=device)
         self._statistics = torch.zeros(*places, source.statistics.shape[1], device=device)
+        # The step at which a snapshot was taken, -1 where there is none.
         self.taken = torch.full(places, -1, dtype=torch.int64, device=device)
-        self.result = torch.ones(places, device=device)
+        self.result = torch.ones(places, device=device)  # rho of the games last played against it
+        # Which of the K are met, (P, S).
         self.met = torch.zeros(num_members, shared.at_once, dtype=torch.int64, device=device)
         self._count = torch.zeros(num_members, dtype=torch.int64, device=device)
         self._moves = torch.zeros(num_members, shared.at_once, device=device)
@@ -184,7 +172,6 @@ class Snapshots:
         return step[:, None] - self.taken.gather(1, self.met)
 
     def _note_results(self, look: Tensor) -> None:
-        """Remember rho against the snapshots that were met, and count from 0 again."""
         # A snapshot may be met more than once; all its games count.
         nothing = torch.zeros_like(self.result)
         moves = nothing.scatter_add(1, self.met, self._moves)
@@ -244,10 +231,8 @@ class Snapshots:
         return weights.masked_fill(~is_met, -torch.inf).softmax(dim=1)
 
     def _fill_net(self) -> None:
-        for bank, own in (
-            (self._weights, self.net.weights),
-            (self._statistics, self.net.statistics),
-        ):
+        banks = (self._weights, self.net.weights), (self._statistics, self.net.statistics)
+        for bank, own in banks:
             own.copy_(rows_of(bank, self.met).flatten(0, 1))
 
     def state(self) -> dict[str, Tensor]:
@@ -270,34 +255,25 @@ class Snapshots:
         return {"keys": self._keys, "power": self._power, "margin": self._margin}
 
 
-Uniform = Callable[[Tensor, Tensor, int], Tensor]
-"""a kernel's counter-based random numbers: of keys (Q,), counters (Q,) and a count"""
-
-
 class Draws:
     """Which of K opponents each game has.
 
     The opponent of start s in lane b of member p is a function of (keys[p], b, s), as the start
     itself is, so there is nothing that a checkpoint would have to keep.
-
-    Attributes:
-        keys: int64 (P,), one for each member.
-        opponent: int64 (P, B), the number of each game's opponent; changed in place.
     """
 
     def __init__(self, weights: Sequence[float], keys: Tensor, num_games: int) -> None:
-        """Draw by ``weights``, K of them, for ``num_games`` games of each member."""
+        """Draw by ``weights``, K of them, for ``num_games`` of each member, by keys int64 (P,)."""
         self.keys = keys
-        shape = (len(keys), num_games)
-        self.opponent = torch.zeros(shape, dtype=torch.int64, device=keys.device)
+        # The number of each game's opponent (P, B), changed in place.
+        self.opponent = torch.zeros(len(keys), num_games, dtype=torch.int64, device=keys.device)
         self._weights = torch.tensor(weights, dtype=torch.float64, device=keys.device)
         self._lanes = torch.arange(num_games, device=keys.device)
 
-    def draw(self, starts: Tensor, uniform: Uniform) -> None:
+    def draw(self, starts: Tensor, uniform: Callable[[Tensor, Tensor, int], Tensor]) -> None:
         """Draw the opponents of the games with the numbers ``starts``, int64 (P, B)."""
         num_games = len(self._lanes)
         keys = self.keys[:, None].expand_as(starts)
         counters = starts * num_games + self._lanes
         noise = uniform(keys.flatten(), counters.flatten(), 1).reshape(starts.shape)
-        weights = self._weights.expand(*starts.shape, -1)
-        self.opponent.copy_(draw(weights, noise))
+        self.opponent.copy_(draw(self._weights.expand(*starts.shape, -1), noise))

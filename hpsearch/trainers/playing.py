@@ -25,31 +25,23 @@ Noise = Callable[[Tensor], Tensor]
 
 def member_noise(keys: Tensor, num_games: int) -> Noise:
     """Return noise by a stream for each member, of the keys int64 (P,)."""
-    stream = Stream(keys)
-    return lambda lanes: rows_of(
-        stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE)), lanes
-    )
+    stream, shape = Stream(keys), (num_games, NOISE)
+    return lambda lanes: rows_of(stream.uniform(num_games * NOISE).unflatten(1, shape), lanes)
 
 
 class ActionTally:
-    """Counts the actions of one role while games are played, on their device.
-
-    Attributes:
-        role: host or agent.
-        counts: int64 (P, M, number of actions).
-    """
+    """Counts the actions of one role while games are played, on their device."""
 
     def __init__(self, role: str, num_actions: int, modes: Tensor, num_members: int) -> None:
         """Begin at nothing; ``modes`` int64 (G,), in ascending order, is the mode of each game."""
         self.role = role
         self._first_action = modes * num_actions
-        shape = (num_members, int(modes[-1]) + 1, num_actions)
+        shape = (num_members, int(modes[-1]) + 1, num_actions)  # of the counts, (P, M, actions)
         self.counts = torch.zeros(shape, dtype=torch.int64, device=modes.device)
 
     def add(self, actions: Tensor, lanes: Tensor, playing: Tensor) -> None:
         """Count ``actions`` int64 (P, A) of the games ``lanes`` (P, A) that are ``playing``."""
-        index = actions + self._first_action[lanes]
-        self.counts.flatten(1).scatter_add_(1, index, playing.long())
+        self.counts.flatten(1).scatter_add_(1, actions + self._first_action[lanes], playing.long())
 
 
 @torch.no_grad()
@@ -72,8 +64,7 @@ def play(
     """
     kernel = BACKENDS[default_backend(starts.device)]
     games = _Games(starts, max_steps)
-    num_games = starts.shape[1]
-    host_rate, agent_rate = (rate.expand(num_games) for rate in exploration)
+    host_rate, agent_rate = (rate.expand(starts.shape[1]) for rate in exploration)
 
     def make_a_move() -> None:
         # A game's noise does not depend on which others are still in progress.
@@ -91,26 +82,20 @@ def play(
         # A CPU leaves out games that are over; on a GPU reading that would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
             break
-    moves = games.moves.masked_fill(~games.finished, max_steps)
-    return moves, games.finished, games.moves
+    return games.moves.masked_fill(~games.finished, max_steps), games.finished, games.moves
 
 
 class _Games:
-    """Games in progress, those that are over left out now and then.
-
-    Attributes:
-        points: int32 (P, A, N, D).
-        lanes: int64 (P, A), which of the G games they are.
-        moves: int64 (P, G), made in each game until it stopped.
-        finished: bool (P, G).
-    """
+    """Games in progress, those that are over left out now and then."""
 
     def __init__(self, starts: Tensor, max_steps: int) -> None:
         num_members, num_games = starts.shape[:2]
-        self.points = starts.clone()
+        self.points = starts.clone()  # int32 (P, A, N, D)
+        # int64 (P, A), which of the G games they are
         self.lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
+        # int64 (P, G), made in each game until it stopped
         self.moves = torch.full((num_members, num_games), max_steps, device=starts.device)
-        self.finished = torch.zeros_like(self.moves, dtype=torch.bool)
+        self.finished = torch.zeros_like(self.moves, dtype=torch.bool)  # (P, G)
         self._stopped = torch.zeros_like(self.finished)
         self._move = torch.zeros((), dtype=torch.int64, device=starts.device)
 
@@ -134,8 +119,7 @@ class _Games:
         """Drop the stopped games once these are half of all; return whether any game is left."""
         num_left = int((~self._stopped).sum(dim=1).max())
         if num_left <= self.lanes.shape[1] // 2:
-            stopped = ~self.playing()
-            kept = stopped.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
+            kept = (~self.playing()).to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
             self.points, self.lanes = rows_of(self.points, kept), self.lanes.gather(1, kept)
         return num_left > 0
 
@@ -168,8 +152,7 @@ def record_game(
     `derive_key`, is that of the random numbers.
     """
     kernel = BACKENDS[default_backend(start.device)]
-    keys = torch.tensor([key], device=start.device)
-    noise = Stream(keys)
+    noise = Stream(torch.tensor([key], device=start.device))
     never = torch.zeros(1, device=start.device)
     points, is_capped = start, False
     moves: list[Move] = []

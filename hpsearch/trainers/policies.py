@@ -5,8 +5,8 @@ Axes: P members, B games, N points, D coordinates, A actions, R members of anoth
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Protocol
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -20,15 +20,10 @@ from hpsearch.trainers.networks import Arithmetic, Network
 
 
 class Position:
-    """The positions of P x B games; what networks see of them is computed when first asked for.
-
-    Attributes:
-        points: int32 (P, B, N, D).
-        observation: float32 (P, B, N * D), see `rules.observe`.
-    """
+    """The positions of P x B games; what networks see of them is computed when first asked for."""
 
     def __init__(self, points: Tensor, observe: Callable[[], Tensor]) -> None:
-        self.points = points
+        self.points = points  # int32 (P, B, N, D)
         self._observe = observe
 
     @classmethod
@@ -38,6 +33,7 @@ class Position:
 
     @cached_property
     def observation(self) -> Tensor:
+        """What networks see, float32 (P, B, N * D); see `rules.observe`."""
         return self._observe()
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Position":
@@ -45,19 +41,29 @@ class Position:
         return Position(function(self.points), lambda: function(self.observation))
 
 
+class Turn(NamedTuple):
+    """What a player is asked: a choice in each of P x B games."""
+
+    position: Position
+    subset: Tensor | None  # bool (P, B, D), what the host chose; None where the host is asked
+    noise: Tensor  # float32 (P, B, 2), uniform
+    exploration: Tensor
+    """float32, broadcasts to (P, B): how likely an action is drawn from the legal ones"""
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Turn":
+        """Return the turn with ``function`` applied to the games' axes of all it holds."""
+        return Turn(
+            self.position.map(function),
+            None if self.subset is None else function(self.subset),
+            function(self.noise),
+            function(self.exploration.expand(self.noise.shape[:2])),
+        )
+
+
 class Policy(Protocol):
-    """A host or an agent that plays B games for each of P members."""
+    """A host, which returns action indices int64 (P, B), or an agent, which returns axes."""
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        """Return the host's action index or the agent's axis, int64 (P, B).
-
-        ``subset`` is None for a host, for an agent what the host chose, bool (P, B, D); ``noise``
-        is uniform, float32 (P, B, 2); ``exploration`` float32, which broadcasts to (P, B), is the
-        probability with which an action is drawn from the legal ones.
-        """
-        ...
+    def __call__(self, turn: Turn) -> Tensor: ...
 
 
 def choose(
@@ -68,9 +74,9 @@ def choose(
     The host takes the first two of the ``noise`` (P, B, 4 or more), the agent the next two;
     ``rates`` are their exploration rates.
     """
-    action = host(position, None, noise[..., 0:2], rates[0])
+    action = host(Turn(position, None, noise[..., 0:2], rates[0]))
     subset = HostActionEncoder(position.points.shape[-1]).decode(action)
-    return action, subset, agent(position, subset, noise[..., 2:4], rates[1])
+    return action, subset, agent(Turn(position, subset, noise[..., 2:4], rates[1]))
 
 
 Weigh = Callable[[Tensor, Tensor], Tensor]
@@ -84,26 +90,23 @@ class LearnedPolicy:
     net: Network
     weigh: Weigh
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        values = self.net(features_of(position.observation, subset))
-        legal = torch.ones_like(values, dtype=torch.bool) if subset is None else subset
+    def __call__(self, turn: Turn) -> Tensor:
+        values = self.net(features_of(turn.position.observation, turn.subset))
+        legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
         greedy = legal_values(values, legal).argmax(dim=-1)
-        drawn = draw(self.weigh(values, legal), noise[..., 1])
-        return torch.where(noise[..., 0] < exploration, drawn, greedy)
+        drawn = draw(self.weigh(values, legal), turn.noise[..., 1])
+        return torch.where(turn.noise[..., 0] < turn.exploration, drawn, greedy)
 
 
 @dataclass(frozen=True)
 class ScriptedPolicy:
     name: str
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        if subset is None:
-            return host_player(self.name)(position.points, noise[..., 1])
-        return agent_player(self.name)(position.points, subset, noise[..., 1])
+    def __call__(self, turn: Turn) -> Tensor:
+        points, noise = turn.position.points, turn.noise[..., 1]
+        if turn.subset is None:
+            return host_player(self.name)(points, noise)
+        return agent_player(self.name)(points, turn.subset, noise)
 
 
 @dataclass(frozen=True)
@@ -113,10 +116,9 @@ class FixedRatePolicy:
     policy: Policy
     rate: float
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        return self.policy(position, subset, noise, torch.full_like(noise[..., 0], self.rate))
+    def __call__(self, turn: Turn) -> Tensor:
+        rate = torch.full_like(turn.noise[..., 0], self.rate)
+        return self.policy(turn._replace(exploration=rate))
 
 
 @dataclass(frozen=True)
@@ -126,19 +128,9 @@ class RegroupedPolicy:
     policy: Policy
     num_rows: int  # R, a multiple of P or 1
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        rate = exploration.expand(noise.shape[:2])
-        regroup = partial(_regroup, num_rows=self.num_rows)
-        subset = None if subset is None else regroup(subset)
-        chosen = self.policy(position.map(regroup), subset, regroup(noise), regroup(rate))
-        return chosen.reshape(noise.shape[:2])
-
-
-def _regroup(tensor: Tensor, num_rows: int) -> Tensor:
-    """Return (R, P * B / R, ...) of (P, B, ...)."""
-    return tensor.reshape(num_rows, -1, *tensor.shape[2:])
+    def __call__(self, turn: Turn) -> Tensor:
+        chosen = self.policy(turn.map(lambda of: of.reshape(self.num_rows, -1, *of.shape[2:])))
+        return chosen.reshape(turn.noise.shape[:2])
 
 
 @dataclass(frozen=True)
@@ -148,10 +140,8 @@ class MixedPolicy:
     policies: Sequence[Policy]
     index: Tensor  # int64 (P, B), the policy of each game
 
-    def __call__(
-        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        chosen = [policy(position, subset, noise, exploration) for policy in self.policies]
+    def __call__(self, turn: Turn) -> Tensor:
+        chosen = [policy(turn) for policy in self.policies]
         return torch.stack(chosen).gather(0, self.index[None]).squeeze(0)
 
 
@@ -167,8 +157,7 @@ def legal_values(values: Tensor, legal: Tensor) -> Tensor:
 
     The values of a net that diverged are raised above it: a legal action is always the best.
     """
-    lowest = torch.finfo(values.dtype).min
-    return values.clamp(min=lowest).masked_fill(~legal, -torch.inf)
+    return values.clamp(min=torch.finfo(values.dtype).min).masked_fill(~legal, -torch.inf)
 
 
 def uniform(values: Tensor, legal: Tensor) -> Tensor:

@@ -21,16 +21,12 @@ from hpsearch.trainers.trainer import Trainer
 
 
 class ActorCritic(Learner):
-    """A learner whose network has two towers, a policy and a value.
-
-    Attributes:
-        shuffle: random stream of the order in which moves are learned from.
-    """
+    """A learner whose network has two towers, a policy and a value."""
 
     def __init__(self, name: str, configs: Sequence[PPOConfig], device: torch.device) -> None:
         super().__init__(name, configs, device)
         seeds = [config.seed for config in configs]
-        self.shuffle = member_stream(seeds, device, name, "shuffle")
+        self.shuffle = member_stream(seeds, device, name, "shuffle")  # of the moves of an epoch
 
     def exploration(self, step: Tensor) -> Tensor:
         """Return 1: a role draws every action by its policy."""
@@ -91,10 +87,8 @@ class Losses(NamedTuple):
 class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
-    def __init__(
-        self, configs: Sequence[PPOConfig], saved_players: SavedPlayers | None = None
-    ) -> None:
-        super().__init__(configs, saved_players)
+    def __init__(self, configs: Sequence[PPOConfig], saved: SavedPlayers | None = None) -> None:
+        super().__init__(configs, saved)
         options = [config.ppo for config in configs]
         self._gae_lambda = column([option.gae_lambda for option in options], self.device)
         bounds = [_or_infinite(option.value_clip_range) for option in options]
@@ -107,9 +101,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
         self._played: tuple[Transitions, ...] = ()
         self._losses = compiled(losses, self.config.compile)
-        self._target_kl = column(
-            [_or_infinite(option.target_kl) for option in options], self.device
-        )
+        bounds = [_or_infinite(option.target_kl) for option in options]
+        self._target_kl = column(bounds, self.device)
 
     def _learner(self, role: str) -> ActorCritic:
         return ActorCritic(role, self.configs, self.device)

@@ -106,8 +106,7 @@ def _sum_rewards(
     age = (added[:, None] - 1 - places) % num_places
     for move in range(1, n_step):
         further = _flat(last + num_games, num_places)
-        is_known = age >= (move + 1) * num_games
-        going = going & is_known & ~_rows(rings.last, further)
+        going = going & (age >= (move + 1) * num_games) & ~_rows(rings.last, further)
         last = torch.where(going, last + num_games, last)
         reward = reward + going * discount * _rows(rings.reward, further)
         discount = torch.where(going, discount * gamma, discount)
@@ -122,12 +121,7 @@ def _rows(ring: Tensor, flat: Tensor) -> Tensor:
 
 
 class Priorities:
-    """How often each place of a ring is drawn, and the weights that correct for it.
-
-    Attributes:
-        priority: float32 (P, R), to the power alpha; 0 where nothing lies.
-        highest: float32 (P,), the highest so far; a new transition gets it.
-    """
+    """How often each place of a ring is drawn, and the weights that correct for it."""
 
     def __init__(
         self, size: int, options: Sequence[PrioritisedReplay], device: torch.device
@@ -136,8 +130,9 @@ class Priorities:
         self._beta = column([option.beta for option in options], device)[:, None]
         self._beta_steps = column([option.beta_steps for option in options], device)[:, None]
         self._eps = column([option.eps for option in options], device)[:, None]
+        # (P, R), to the power alpha; 0 where nothing lies
         self.priority = torch.zeros(len(options), size, device=device)
-        self.highest = torch.ones(len(options), device=device)
+        self.highest = torch.ones(len(options), device=device)  # so far; a new transition gets it
 
     def add(self, places: Tensor, complete: Tensor, are_there: Tensor) -> None:
         """Take in new moves at ``places`` int64 (P, G), not to be drawn before the next ones.
@@ -192,12 +187,7 @@ class Priorities:
 
 
 class ReplayBuffer:
-    """The last C moves of each of P members whose next move has been made too.
-
-    Attributes:
-        size: C.
-        added: int64 (P,), moves added so far.
-    """
+    """The last C moves of each of P members whose next move has been made too."""
 
     def __init__(
         self,
@@ -215,7 +205,7 @@ class ReplayBuffer:
         off at ``observation_size``. ``num_games`` moves, one a game, are added at a time. ``how``
         says whether looking up is compiled.
         """
-        self.size = options[0].buffer_size
+        self.size = options[0].buffer_size  # C
         self._num_games = num_games
         self._num_places = self.size + num_games
         self._look_up = compiled(look_up, how)
@@ -232,11 +222,10 @@ class ReplayBuffer:
             last=torch.zeros(places, dtype=torch.bool, device=device),
         )
         self._games = torch.arange(num_games, device=device)
-        self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
+        self.added = torch.zeros(len(options), dtype=torch.int64, device=device)  # moves so far
         prioritised = [option.prioritised for option in options if option.prioritised is not None]
-        self._priorities = (
-            Priorities(self._num_places, prioritised, device) if prioritised else None
-        )
+        size = self._num_places
+        self._priorities = Priorities(size, prioritised, device) if prioritised else None
 
     @property
     def filled(self) -> Tensor:

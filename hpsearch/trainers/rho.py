@@ -67,8 +67,7 @@ def bootstrap(lengths: Lengths, seed: int) -> Floats:
     values, counts = np.unique(lengths.moves, return_counts=True)
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(num_games, counts / num_games, size=NUM_BOOTSTRAP)
-    samples: Floats = num_games / (drawn @ values)
-    return samples
+    return np.asarray(num_games / (drawn @ values))
 
 
 def _summary(value: float, samples: Floats, opponents: Sequence[Lengths]) -> Rho:

@@ -15,26 +15,13 @@ from torch import Tensor
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig, HostActionEncoder
-from hpsearch.trainers.config import (
-    CommonConfig,
-    SavedPlayerConfig,
-    ScriptedAgent,
-    ScriptedHost,
-    players,
-)
+from hpsearch.trainers import policies
+from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, players
 from hpsearch.trainers.config.common import Player
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
-from hpsearch.trainers.policies import (
-    FixedRatePolicy,
-    MixedPolicy,
-    Policy,
-    Position,
-    RegroupedPolicy,
-    ScriptedPolicy,
-    choose,
-)
+from hpsearch.trainers.policies import Policy, Position, Turn
 
 
 class Transitions(NamedTuple):
@@ -80,15 +67,7 @@ class GameGroup(Generic[L]):
 
 
 class Roles(Generic[L]):
-    """How the roles of a population play, and against which opponents they learn.
-
-    Attributes:
-        groups: the games of each learner, the host's first.
-        host_policy, agent_policy: how the roles play as they are now; one that does not learn, as
-            its opponent meets it.
-        saved_players: those that checkpoints hold, by role and path.
-        snapshots: by role, what the other role trains against; empty without a pool.
-    """
+    """How the roles of a population play, and against which opponents they learn."""
 
     def __init__(
         self,
@@ -101,6 +80,7 @@ class Roles(Generic[L]):
         self._learners, self._config, self._device = learners, configs[0], device
         self._seeds = [config.seed for config in configs]
         pools = [pool for config in configs if (pool := config.snapshots()) is not None]
+        # By role, what the other role trains against; empty without a pool.
         self.snapshots: dict[str, Snapshots] = {}
         if pools:
             for name, learner in learners.items():
@@ -110,25 +90,25 @@ class Roles(Generic[L]):
         for learner in learners.values():
             groups.append(self._group(learner, groups[-1].lanes.stop if groups else 0))
         self.groups = tuple(groups)
+        # How the roles play as they are now; one that does not learn, as its opponent meets it.
         self.host_policy = groups[0].host
         self.agent_policy = groups[-1].agent
 
     def _group(self, learner: L, first: int) -> GameGroup[L]:
         """Return the games of a learner, the first of which is in lane ``first``."""
-        role, num_games = learner.name, self._config.learning()[learner.name].rollout_size
-        own, other = learner.policy(learner.net), players.OTHER[role]
-        listed = self._config.listed_against(role)
-        draws: Draws | None = None
-        if listed:
-            keys = member_stream(self._seeds, self._device, role, "opponents").keys
-            draws = Draws([opponent.weight for opponent in listed], keys, num_games)
-            policies = [self._opponent(other, opponent) for opponent in listed]
-            opponent: Policy = MixedPolicy(policies, draws.opponent)
-        else:
+        role, other = learner.name, players.OTHER[learner.name]
+        own: Policy = learner.policy(learner.net)
+        num_games = self._config.learning()[role].rollout_size
+        lanes, listed = slice(first, first + num_games), self._config.listed_against(role)
+        if not listed:
             opponent = self._opponent(other, self._config.players()[other])
+            return GameGroup(learner, lanes, *players.host_first(role, own, opponent), None, -1)
+        keys = member_stream(self._seeds, self._device, role, "opponents").keys
+        draws = Draws([item.weight for item in listed], keys, num_games)
+        mixed = [self._opponent(other, item) for item in listed]
+        opponent = policies.MixedPolicy(mixed, draws.opponent)
         host, agent = players.host_first(role, own, opponent)
         places = [n for n, item in enumerate(listed) if isinstance(item, players.ListedSnapshots)]
-        lanes = slice(first, first + num_games)
         return GameGroup(learner, lanes, host, agent, draws, places[0] if places else -1)
 
     def _opponent(self, role: str, player: Player | players.ListedOpponent | None) -> Policy:
@@ -137,24 +117,24 @@ class Roles(Generic[L]):
             case SavedPlayerConfig(checkpoint=path) | players.ListedCheckpoint(checkpoint=path):
                 return self._saved(role, path)
             case (
-                ScriptedHost(player=script)
-                | ScriptedAgent(player=script)
+                players.ScriptedHost(player=script)
+                | players.ScriptedAgent(player=script)
                 | players.ListedPlayer(player=script)
             ) if script != players.LEARNER:
-                return ScriptedPolicy(script)
+                return policies.ScriptedPolicy(script)
         learner = self._learners[role]
         if role not in self.snapshots or isinstance(player, players.ListedPlayer):
-            return FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
+            return policies.FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
         net = self.snapshots[role].net
-        policy = FixedRatePolicy(learner.policy(net), learner.style.rate)
-        return RegroupedPolicy(policy, net.weights.shape[0])
+        policy = policies.FixedRatePolicy(learner.policy(net), learner.style.rate)
+        return policies.RegroupedPolicy(policy, net.weights.shape[0])
 
     def _saved(self, role: str, path: str) -> Policy:
         if (role, path) not in self.saved_players:
             player = load_opponent(Path(path), role, self._config, self._device)
             self.saved_players[role, path] = player
         saved = self.saved_players[role, path]
-        return FixedRatePolicy(RegroupedPolicy(saved.policy, 1), saved.style.rate)
+        return policies.FixedRatePolicy(policies.RegroupedPolicy(saved.policy, 1), saved.style.rate)
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -173,11 +153,7 @@ class Roles(Generic[L]):
 
 
 class Rollouts(Generic[L]):
-    """The games in which the roles of P members learn.
-
-    Attributes:
-        fused_game: P x B games; the first lanes are the host's, the last ones the agent's.
-    """
+    """The games in which the roles of P members learn."""
 
     def __init__(self, configs: Sequence[CommonConfig], roles: Roles[L], step: Tensor) -> None:
         """Begin the games; exploration follows ``step`` int64 (P,), which changes in place."""
@@ -187,7 +163,7 @@ class Rollouts(Generic[L]):
         self.kernel = BACKENDS[backend]
         self.encoder = HostActionEncoder(config.dimension)
         keys = member_stream(seeds, step.device, "starts").keys
-        num_games = roles.groups[-1].lanes.stop
+        num_games = roles.groups[-1].lanes.stop  # the host's first, then the agent's
         self.fused_game = FusedGame(
             game_config(config), keys, num_games, step.device, backend, observes=True
         )
@@ -226,13 +202,10 @@ class Rollouts(Generic[L]):
         )
         return tuple(self._seen(group, moves, noise, looks_ahead) for group in self._roles.groups)
 
-    def _choose(
-        self, group: GameGroup[L], before: Position, noise: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the host's action and the agent's axis in the games of a group."""
-        position, noise = before.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
+    def _choose(self, group: GameGroup[L], now: Position, noise: Tensor) -> tuple[Tensor, Tensor]:
+        position, noise = now.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
         rate = group.learner.exploration(self._step)
-        action, _, axis = choose(group.host, group.agent, position, noise, (rate, rate))
+        action, _, axis = policies.choose(group.host, group.agent, position, noise, (rate, rate))
         return action, axis
 
     def _count(self, done: Tensor) -> None:
@@ -250,7 +223,6 @@ class Rollouts(Generic[L]):
     def _seen(
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
-        """Return the moves of a group as its learner saw them."""
         seen = Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)
@@ -261,7 +233,7 @@ class Rollouts(Generic[L]):
         noise = noise[:, group.lanes, 4:6]
         after = Position(seen.next_points, lambda: seen.next_observation)
         never = torch.zeros_like(noise[..., 0])
-        return seen._replace(next_subset=group.host(after, None, noise, never))
+        return seen._replace(next_subset=group.host(Turn(after, None, noise, never)))
 
     def state(self) -> dict[str, Tensor]:
         games = prefixed("fused_game", self.fused_game.state())

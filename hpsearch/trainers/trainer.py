@@ -45,13 +45,11 @@ class Trainer(ABC, Generic[C, L]):
         sections: names the parts of a step, to measure their times.
     """
 
-    def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
+    def __init__(self, configs: Sequence[C], saved: SavedPlayers | None = None) -> None:
         """Build a fresh population, one member for each of ``configs``, all of one shape.
 
-        ``saved_players`` by role and path have been loaded already; others are loaded now.
-
-        Raises ValueError if they are not of one shape, ConflictError if the machine has no such
-        device.
+        ``saved`` players by role and path have been loaded already; others are loaded now.
+        ValueError if they are not of one shape, ConflictError if the machine has no such device.
         """
         if len({shape_key(config) for config in configs}) != 1:
             raise ValueError("members of one population must share every field but per-member ones")
@@ -62,7 +60,7 @@ class Trainer(ABC, Generic[C, L]):
         learners = {name: self._learner(name) for name in self.config.learning()}
         self.learners = tuple(learners.values())
         self.host, self.agent = learners.get("host"), learners.get("agent")
-        self.roles = Roles(learners, configs, self.device, saved_players or {})
+        self.roles = Roles(learners, configs, self.device, saved or {})
         self.host_policy, self.agent_policy = self.roles.host_policy, self.roles.agent_policy
         self.rollouts = Rollouts(configs, self.roles, self.step)
         self.fused_game = self.rollouts.fused_game
@@ -91,7 +89,6 @@ class Trainer(ABC, Generic[C, L]):
     # Training.
 
     def train(self, steps: int) -> None:
-        """Make ``steps`` training steps with every member."""
         for _ in range(steps):
             statistics = [learner.net.statistics.clone() for learner in self.learners]
             self._run("rollout", self._play)
@@ -117,10 +114,7 @@ class Trainer(ABC, Generic[C, L]):
         self._graphs.forget()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
-        """Let only these of the learning roles go on learning; the others play on as they are.
-
-        ValueError if one of them is no learning role.
-        """
+        """Let only these roles go on learning; ValueError if one of them is no learning role."""
         for name in roles:
             self.learner(name)
         for learner in self.learners:
@@ -210,21 +204,13 @@ class Trainer(ABC, Generic[C, L]):
         ``num_games`` is played with each opponent and mode, from the starts that ``split`` names,
         none of which training uses.
         """
-        measured = self.evaluate(num_games=num_games, split=split)
-        return [evaluation.metrics for evaluation in measured]
+        return [of.metrics for of in self.evaluate(num_games=num_games, split=split)]
 
     def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
         """Return each member's metrics, and the lengths and actions of the games behind them."""
         rules = self.config.evaluation
-        how = Measurement(
-            game_config(self.config),
-            num_games,
-            rules.max_steps,
-            rules.er,
-            split,
-            MODES,
-            self.device,
-        )
+        game, device = game_config(self.config), self.device
+        how = Measurement(game, num_games, rules.max_steps, rules.er, split, MODES, device)
         evaluations = [Evaluation({}, {}, {})] * self.num_members
         for role, names in self.config.measured_against().items():
             policy = self.host_policy if role == "host" else self.agent_policy
@@ -233,7 +219,6 @@ class Trainer(ABC, Generic[C, L]):
         return evaluations
 
     def is_finite(self) -> list[bool]:
-        """Return for each member whether all its weights are numbers."""
         rows = [learner.net.weights.isfinite().all(dim=1) for learner in self.learners]
         finite: list[bool] = torch.stack(rows).all(dim=0).tolist()
         return finite
@@ -279,10 +264,7 @@ class Trainer(ABC, Generic[C, L]):
         self.config = self.configs[0]
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
-        """Overwrite one member's state with a row of `state`; names not given stay as they are.
-
-        ValueError if a tensor is unknown or of another shape.
-        """
+        """Overwrite parts of a member's state; ValueError for one unknown or of another shape."""
         own = self.state()
         for name, tensor in state.items():
             if name not in own or own[name].shape[1:] != tensor.shape:
@@ -357,7 +339,6 @@ class Trainer(ABC, Generic[C, L]):
         return selected
 
     def copy(self) -> Self:
-        """Return a trainer with the same members in new memory."""
         return self.select(range(self.num_members))
 
 

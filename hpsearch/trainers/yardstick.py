@@ -21,7 +21,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
 from hpsearch.game.solver import Lengths, SearchLimits, Solver, longest_game, shortest_game
 from hpsearch.schema import Unbounded
-from hpsearch.trainers.policies import Policy, Position, ScriptedPolicy
+from hpsearch.trainers.policies import Policy, Position, ScriptedPolicy, Turn
 from hpsearch.trainers.published import ADE
 
 DIMENSION: Final = 3
@@ -83,9 +83,7 @@ def measure(
     """Measure a player of one member that plays positions of ``num_rows`` rows, N.
 
     With ``reposition`` it sees each coordinate's minimum subtracted, which changes no length.
-
-    Raises:
-        ValueError: if there are too few rows; see `check_size`.
+    ValueError if there are too few rows; see `check_size`.
     """
     if reason := check_size(DIMENSION, num_rows):
         raise ValueError(reason)
@@ -109,14 +107,12 @@ def _worst_cases(
     def greedy(points: Tensor, subset: Tensor | None = None) -> Tensor:
         noise, never = torch.zeros(1, len(points), 2, device=device), torch.zeros(1, device=device)
         subset = None if subset is None else subset.to(device)[None]
-        return policy(Position.of(points.to(device)[None]), subset, noise, never)[0].cpu()
+        position = Position.of(points.to(device)[None])
+        return policy(Turn(position, subset, noise, never))[0].cpu()
 
     search = longest_game if role == "host" else shortest_game
-    return search(
-        greedy,
-        starts,
-        SearchLimits(max_moves=MAX_MOVES, max_positions=MAX_POSITIONS, reposition=reposition),
-    )
+    limits = SearchLimits(max_moves=MAX_MOVES, max_positions=MAX_POSITIONS, reposition=reposition)
+    return search(greedy, starts, limits)
 
 
 def _random_depths(role: str, lengths: Lengths) -> RandomDepths:
@@ -146,15 +142,13 @@ def random_starts() -> tuple[tuple[tuple[int, ...], ...], ...]:
         dimension=DIMENSION,
         max_value=MAX_VALUE,
     )
-    return tuple(
-        tuple(tuple(row) for row in start[rules.is_live(start)].tolist()) for start in drawn[0]
-    )
+    rows = [start[rules.is_live(start)].tolist() for start in drawn[0]]
+    return tuple(tuple(tuple(row) for row in start) for start in rows)
 
 
 @cache
 def _ade_depths() -> tuple[int, ...]:
-    solver = Solver(DIMENSION)
-    return tuple(solver.depth(start.points) for start in ADE)
+    return tuple(map(Solver(DIMENSION).depth, (start.points for start in ADE)))
 
 
 @cache

@@ -24,7 +24,7 @@ from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers.opponents import load_player
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 from hpsearch.trainers.rollouts import game_config
 
 CPU = torch.device("cpu")
@@ -149,7 +149,7 @@ def by_hand(host, points):
     """Return after how many moves a game against choose_first ends, and whether it is decided."""
     zero = torch.zeros(1, 1)
     for number in range(1, MAX_STEPS + 1):
-        action = host(Position.of(points), None, torch.zeros(1, 1, 2), zero)
+        action = host(Turn(Position.of(points), None, torch.zeros(1, 1, 2), zero))
         subset = HostActionEncoder(3).decode(action)
         axis = agent_player("choose_first")(points, subset, zero)
         points, _ = BACKENDS["reference"].move(points, subset, axis, True)

@@ -25,7 +25,7 @@ from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.weight_layout import VALUE, WeightLayout
 from hpsearch.trainers.opponents import load_player
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 
 CPU, ROLES = torch.device("cpu"), ("host", "agent")
 LEARNING = Distillation(
@@ -67,7 +67,7 @@ def starts(num_games=500):
 
 
 def chosen(host):
-    return host.policy(starts(), None, torch.zeros(1, 500, 2), torch.zeros(1, 500))
+    return host.policy(Turn(starts(), None, torch.zeros(1, 500, 2), torch.zeros(1, 500)))
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])

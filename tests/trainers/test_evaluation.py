@@ -8,7 +8,7 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
 from hpsearch.trainers.metrics import MODES, PANELS, metric_names
 from hpsearch.trainers.playing import member_noise, play
-from hpsearch.trainers.policies import Position, ScriptedPolicy
+from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn
 
 CPU = torch.device("cpu")
 AGENTS = ("choose_first", "choose_last", "random")
@@ -116,7 +116,7 @@ def test_lengths_are_those_of_games_played_one_by_one(reposition):
         position, length = starts[0, g][None], 0
         while not rules.is_over(position).item() and length < cap:
             seen = Position.of(position)
-            action = ScriptedPolicy("zeillinger")(seen, None, noise, torch.zeros(()))
+            action = ScriptedPolicy("zeillinger")(Turn(seen, None, noise, torch.zeros(())))
             subset = encoder.decode(action)
             axis = 2 - subset.flip(-1).int().argmax(-1)
             position = rules.move(position, subset, axis)

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.net_arch import parse
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 TESTS = Path(__file__).parents[1]
@@ -176,8 +176,8 @@ def test_b9_a_rate_of_zero_never_explores(tiny_config):
     noise = torch.zeros(1, num_games, 2)
     noise[..., 1] = torch.linspace(0, 0.99, num_games)
     greedy = trainer.host_net(trainer.fused_game.observe()).argmax(dim=2)
-    assert torch.equal(trainer.host_policy(position, None, noise, torch.zeros(1, 1)), greedy)
-    always = trainer.host_policy(position, None, noise, torch.full((1, 1), 2.0**-24))
+    assert torch.equal(trainer.host_policy(Turn(position, None, noise, torch.zeros(1, 1))), greedy)
+    always = trainer.host_policy(Turn(position, None, noise, torch.full((1, 1), 2.0**-24)))
     assert not torch.equal(always, greedy)
 
 

@@ -9,6 +9,7 @@ from hpsearch.trainers.policies import (
     LearnedPolicy,
     Position,
     RegroupedPolicy,
+    Turn,
     softmax,
     uniform,
 )
@@ -59,10 +60,10 @@ def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, weigh, rate, aske
     points, subset, noise = games
     own = torch.tensor(rate)
     policy, other = host(NUM_MEMBERS, weigh), agent(NUM_MEMBERS, weigh)
-    actions = FixedRatePolicy(policy, rate)(seen(points), None, noise, asked)
-    assert torch.equal(actions, policy(seen(points), None, noise, own))
-    axes = FixedRatePolicy(other, rate)(seen(points), subset, noise, asked)
-    assert torch.equal(axes, other(seen(points), subset, noise, own))
+    actions = FixedRatePolicy(policy, rate)(Turn(seen(points), None, noise, asked))
+    assert torch.equal(actions, policy(Turn(seen(points), None, noise, own)))
+    axes = FixedRatePolicy(other, rate)(Turn(seen(points), subset, noise, asked))
+    assert torch.equal(axes, other(Turn(seen(points), subset, noise, own)))
 
 
 def row_of(member: int, game: int, num_rows: int) -> int:
@@ -81,8 +82,8 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
     shape = {"one": (), "members": (NUM_MEMBERS, 1), "games": (NUM_MEMBERS, NUM_GAMES)}
     rates = torch.rand(shape[exploration], generator=torch.Generator().manual_seed(3))
     policy, other = host(num_rows), agent(num_rows)
-    actions = RegroupedPolicy(policy, num_rows)(seen(points), None, noise, rates)
-    axes = RegroupedPolicy(other, num_rows)(seen(points), subset, noise, rates)
+    actions = RegroupedPolicy(policy, num_rows)(Turn(seen(points), None, noise, rates))
+    axes = RegroupedPolicy(other, num_rows)(Turn(seen(points), subset, noise, rates))
     assert actions.shape == axes.shape == (NUM_MEMBERS, NUM_GAMES)
     every_rate = rates.expand(NUM_MEMBERS, NUM_GAMES)
     for p in range(NUM_MEMBERS):
@@ -91,7 +92,7 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
             row_host, another = host(num_rows), agent(num_rows)
             row_host.net.weights = policy.net.weights[row : row + 1]
             another.net.weights = other.net.weights[row : row + 1]
-            action = row_host(seen(points[at]), None, noise[at], every_rate[at])
+            action = row_host(Turn(seen(points[at]), None, noise[at], every_rate[at]))
             assert action.item() == actions[p, game]
-            axis = another(seen(points[at]), subset[at], noise[at], every_rate[at])
+            axis = another(Turn(seen(points[at]), subset[at], noise[at], every_rate[at]))
             assert axis.item() == axes[p, game]

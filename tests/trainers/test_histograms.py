@@ -17,7 +17,7 @@ from hpsearch.trainers.evaluation import (
     scripted,
 )
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.policies import Position, ScriptedPolicy
+from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn
 from hpsearch.trainers.rho import Lengths
 
 CAP = 6
@@ -35,9 +35,9 @@ def one_by_one(host, agent):
     for points in FusedGame(GAME, key, HOW.num_games, "cpu", "reference", observes=False).points[0]:
         for move in range(1, CAP + 1):
             position = Position.of(points)
-            action = host(position, None, noise, never)
+            action = host(Turn(position, None, noise, never))
             subset = encoder.decode(action)
-            axis = agent(position, subset, noise, never)
+            axis = agent(Turn(position, subset, noise, never))
             subsets[action] += 1
             axes[axis] += 1
             points = rules.reposition(rules.move(points, subset, axis))
@@ -64,9 +64,9 @@ def test_histograms_are_those_of_games_played_one_by_one(num_members):
 def test_modes_are_counted_apart():
     """The sampled policy explores, the greedy one does not."""
 
-    def lazy(position, subset, noise, exploration):
-        random = ScriptedPolicy("random")(position, subset, noise, exploration)
-        return torch.where(noise[..., 0] < exploration, random, 3)
+    def lazy(turn):
+        random = ScriptedPolicy("random")(turn)
+        return torch.where(turn.noise[..., 0] < turn.exploration, random, 3)
 
     how = Measurement(GAME, 400, CAP, 0.5, "test", MODES, torch.device("cpu"))
     (evaluation,) = evaluate("host", lazy, scripted(["random", "choose_first"]), 1, how)

@@ -8,7 +8,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.inheriting import copy_of, inherit, inherit_role, take_place
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 
 PARENT = {"seed": 1, "agent": "learn"}
 POOL = {
@@ -59,8 +59,8 @@ def test_a_child_is_its_parent_but_for_its_games(saved, tiny_config, algorithm):
     for name in expected.keys() - {*GAMES, "host.replay_buffer.last", "agent.replay_buffer.last"}:
         assert torch.equal(own[name], expected[name]), name
     noise, never = torch.zeros(1, 32, 2), torch.zeros(1, 32)
-    played = child.select([1]).host_policy(positions(), None, noise, never)
-    assert torch.equal(played, parent.host_policy(positions(), None, noise, never))
+    played = child.select([1]).host_policy(Turn(positions(), None, noise, never))
+    assert torch.equal(played, parent.host_policy(Turn(positions(), None, noise, never)))
 
 
 @both

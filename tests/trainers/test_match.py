@@ -9,7 +9,7 @@ from hpsearch.game import rules
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers import match as matches
 from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_match
-from hpsearch.trainers.policies import Position, ScriptedPolicy
+from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn
 from hpsearch.trainers.published import MATCHES, TRAINED
 
 CPU = torch.device("cpu")
@@ -64,9 +64,9 @@ class Recording:
     def __init__(self, name):
         self.policy, self.seen = ScriptedPolicy(name), []
 
-    def __call__(self, position, subset, noise, exploration):
-        self.seen.append(position.points.clone())
-        return self.policy(position, subset, noise, exploration)
+    def __call__(self, turn):
+        self.seen.append(turn.position.points.clone())
+        return self.policy(turn)
 
 
 @pytest.mark.parametrize("reposition", [True, False])
@@ -124,7 +124,7 @@ def is_fresh(points, how) -> bool:
 
 def step(points, agent, reposition):
     host = ScriptedPolicy("zeillinger")
-    action = host(Position.of(points), None, torch.zeros(2), torch.zeros(()))
+    action = host(Turn(Position.of(points), None, torch.zeros(2), torch.zeros(())))
     subset = HostActionEncoder(3).decode(action)
     chosen = subset.nonzero().flatten()
     after = rules.move(points, subset, chosen[0 if agent == "choose_first" else -1])

@@ -9,7 +9,7 @@ import torch
 from hpsearch.game.random import uniform
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.opponents import Draws, load_player
-from hpsearch.trainers.policies import MixedPolicy, Position
+from hpsearch.trainers.policies import MixedPolicy, Position, Turn
 
 KEYS = torch.tensor([11, 12, 13])
 POOL = {
@@ -62,8 +62,8 @@ class Always:
     def __init__(self, choice: int) -> None:
         self.choice = choice
 
-    def __call__(self, position, *rest):
-        return torch.full(position.points.shape[:2], self.choice)
+    def __call__(self, turn):
+        return torch.full(turn.position.points.shape[:2], self.choice)
 
 
 def test_each_game_is_played_by_the_opponent_that_was_drawn_for_it():
@@ -71,7 +71,7 @@ def test_each_game_is_played_by_the_opponent_that_was_drawn_for_it():
     draws.draw(torch.zeros(3, 20, dtype=torch.int64), uniform)
     policy = MixedPolicy((Always(5), Always(6), Always(7)), draws.opponent)
     position = Position.of(torch.zeros(3, 20, 4, 3, dtype=torch.int32))
-    assert torch.equal(policy(position, None, None, None), draws.opponent + 5)
+    assert torch.equal(policy(Turn(position, None, None, None)), draws.opponent + 5)
 
 
 def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
@@ -126,12 +126,12 @@ def test_each_checkpoint_plays_as_it_did(tiny_config, tmp_path):
     points = torch.randint(0, 6, (2, 40, 4, 3), generator=generator, dtype=torch.int32)
     position = Position.of(points)
     subset, noise = torch.ones(2, 40, 3, dtype=torch.bool), torch.rand(2, 40, 2)
-    played = table.agent(position, subset, noise, torch.zeros(2, 40))
+    played = table.agent(Turn(position, subset, noise, torch.zeros(2, 40)))
     own = [load_player(Path(path), "agent", torch.device("cpu")).policy for path in paths]
     for member in range(2):
         place = Position.of(points[member : member + 1])
         rest = subset[member : member + 1], noise[member : member + 1], torch.zeros(1, 40)
-        expected = torch.stack([policy(place, *rest)[0] for policy in own])
+        expected = torch.stack([policy(Turn(place, *rest))[0] for policy in own])
         opponent = table.draws.opponent[member]
         assert torch.equal(played[member], expected.gather(0, opponent[None])[0])
     assert not torch.equal(expected[0], expected[1])  # else any checkpoint would do

@@ -14,6 +14,7 @@ from hpsearch.trainers.policies import (
     LearnedPolicy,
     Position,
     ScriptedPolicy,
+    Turn,
     draw,
     features_of,
     legal_values,
@@ -70,7 +71,7 @@ def greedy_axis(values, subset) -> int:
 def test_without_exploration_a_host_is_exactly_greedy(host):
     """Even where the noise is 0 (seeds.md B9)."""
     for draws in (noise(), torch.zeros(*SHAPE, 2)):
-        actions = host(position(), None, draws, torch.tensor(0.0))
+        actions = host(Turn(position(), None, draws, torch.tensor(0.0)))
         assert (actions == torch.tensor([[1], [0]])).all()
 
 
@@ -81,11 +82,11 @@ def test_without_exploration_an_agent_is_exactly_greedy_among_legal_axes(agent):
         for member in range(NUM_MEMBERS)
     ]
     for draws in (noise(), torch.zeros(*SHAPE, 2)):
-        assert agent(position(), subsets(), draws, torch.tensor(0.0)).tolist() == expected
+        assert agent(Turn(position(), subsets(), draws, torch.tensor(0.0))).tolist() == expected
 
 
 def test_a_host_that_explores_is_uniform_over_all_actions():
-    actions = HOST(position(), None, noise(), torch.tensor(1.0))
+    actions = HOST(Turn(position(), None, noise(), torch.tensor(1.0)))
     for member in range(NUM_MEMBERS):
         counts = actions[member].bincount(minlength=ENCODER.num_actions)
         assert counts.tolist() == pytest.approx([NUM_GAMES / 4] * 4, rel=0.1)
@@ -93,7 +94,7 @@ def test_a_host_that_explores_is_uniform_over_all_actions():
 
 def test_an_agent_that_explores_is_uniform_in_the_subset():
     """Never outside of it (seeds.md B1)."""
-    axes, subset = AGENT(position(), subsets(), noise(), torch.tensor(1.0)), subsets()
+    axes, subset = AGENT(Turn(position(), subsets(), noise(), torch.tensor(1.0))), subsets()
     assert subset.gather(2, axes[..., None]).all()
     for action in range(ENCODER.num_actions):
         members = ENCODER.decode(torch.tensor(action))
@@ -105,7 +106,7 @@ def test_an_agent_that_explores_is_uniform_in_the_subset():
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_the_rate_is_how_often_a_player_explores(rate):
-    actions = HOST(position(), None, noise(), torch.tensor(rate))
+    actions = HOST(Turn(position(), None, noise(), torch.tensor(rate)))
     # A quarter of the explored actions is the greedy one.
     explored = (actions != torch.tensor([[1], [0]])).float().mean() * 4 / 3
     assert explored.item() == pytest.approx(rate, abs=0.02)
@@ -114,7 +115,7 @@ def test_the_rate_is_how_often_a_player_explores(rate):
 def test_rates_differ_between_games_and_members():
     rates = torch.zeros(SHAPE)
     rates[1, ::2] = 1.0
-    actions = HOST(position(), None, noise(), rates)
+    actions = HOST(Turn(position(), None, noise(), rates))
     assert (actions[0] == 1).all()
     assert (actions[1, 1::2] == 0).all()
     assert (actions[1, ::2] != 0).float().mean().item() == pytest.approx(3 / 4, abs=0.05)
@@ -144,7 +145,7 @@ def test_values_gone_wild_lead_to_no_illegal_move(values, weigh, rate):
     draws = noise()
     draws[..., 1] = ENDS[torch.arange(NUM_GAMES) % 7 % 4]
     for chosen in (draws, noise()):
-        axes = agent(position(), subsets(), chosen, torch.tensor(rate))
+        axes = agent(Turn(position(), subsets(), chosen, torch.tensor(rate)))
         assert subsets().gather(2, axes[..., None]).all()
 
 
@@ -153,7 +154,7 @@ def test_values_gone_wild_lead_to_no_illegal_move(values, weigh, rate):
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_host_whose_values_went_wild_still_plays(values, weigh, rate):
     host = LearnedPolicy(FixedValues([[*values, values[0]]] * 2), weigh)
-    actions = host(position(), None, noise(), torch.tensor(rate))
+    actions = host(Turn(position(), None, noise(), torch.tensor(rate)))
     assert actions.min() >= 0
     assert actions.max() < ENCODER.num_actions
 
@@ -162,7 +163,7 @@ def test_a_diverged_member_leaves_the_others_alone():
     wild = FixedValues([[nan] * 4, HOST_VALUES.values[1].tolist()])
     for weigh in (uniform, softmax):
         chances, expected = (
-            LearnedPolicy(values, weigh)(position(), None, noise(), torch.tensor(0.7))[1]
+            LearnedPolicy(values, weigh)(Turn(position(), None, noise(), torch.tensor(0.7)))[1]
             for values in (wild, HOST_VALUES)
         )
         assert torch.equal(chances, expected)
@@ -221,14 +222,14 @@ def test_the_ends_of_the_noise_draw_the_first_and_the_last_possible_action():
 
 
 def test_a_stochastic_host_draws_by_its_probabilities():
-    actions = STOCHASTIC_HOST(position(), None, noise(), torch.tensor(1.0))
+    actions = STOCHASTIC_HOST(Turn(position(), None, noise(), torch.tensor(1.0)))
     for member in range(NUM_MEMBERS):
         odds = HOST_VALUES.values[member].double().exp()
         assert chi_square(actions[member], (odds / odds.sum()).tolist()) > 1e-3
 
 
 def test_a_stochastic_agent_draws_by_its_probabilities_in_the_subset():
-    axes = STOCHASTIC_AGENT(position(), subsets(), noise(), torch.tensor(1.0))
+    axes = STOCHASTIC_AGENT(Turn(position(), subsets(), noise(), torch.tensor(1.0)))
     for member in range(NUM_MEMBERS):
         for action in range(ENCODER.num_actions):
             legal = ENCODER.decode(torch.tensor(action))
@@ -265,7 +266,7 @@ def test_weights_of_wild_values_are_numbers_and_legal(values):
 
 def test_the_rate_is_how_often_a_stochastic_player_draws():
     rate = 0.4
-    actions = STOCHASTIC_HOST(position(), None, noise(), torch.tensor(rate))
+    actions = STOCHASTIC_HOST(Turn(position(), None, noise(), torch.tensor(rate)))
     for member in range(NUM_MEMBERS):
         odds = HOST_VALUES.values[member].double().exp()
         expected = rate * odds / odds.sum()
@@ -289,8 +290,8 @@ def test_legal_values_keeps_legal_ones():
 
 
 def test_scripted_players_never_explore():
-    host = ScriptedPolicy("all_coord")(position(), None, noise(), torch.tensor(1.0))
-    agent = ScriptedPolicy("choose_last")(position(), subsets(), noise(), torch.tensor(1.0))
+    host = ScriptedPolicy("all_coord")(Turn(position(), None, noise(), torch.tensor(1.0)))
+    agent = ScriptedPolicy("choose_last")(Turn(position(), subsets(), noise(), torch.tensor(1.0)))
     assert (host == ENCODER.num_actions - 1).all()
     last = [max(a for a in range(DIMENSION) if s[a]) for s in subsets()[0].tolist()]
     assert agent[0].tolist() == last

@@ -231,9 +231,9 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
         lrs.append(update.lr.item())
         optimizer_step(weights, update, target)
 
-    def policy(position, subset, noise, exploration):
-        ers.append(exploration[0, 0].item())
-        return host_policy(position, subset, noise, exploration)
+    def policy(turn):
+        ers.append(turn.exploration[0, 0].item())
+        return host_policy(turn)
 
     trainer.host.optimizer.step = step
     trainer.roles.groups = (replace(table, host=policy),)

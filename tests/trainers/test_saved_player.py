@@ -14,7 +14,7 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import TRAINERS, build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.opponents import load_opponent, load_player, saved_roles
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 
 CPU = torch.device("cpu")
 MEMBER, NUM_MEMBERS, NUM_GAMES = 1, 3, 300
@@ -85,7 +85,7 @@ def games(num_members: int, num_points: int = 4) -> tuple[Tensor, Tensor, Tensor
 def play(policy, role: str, num_members: int, rate: float) -> Tensor:
     points, subset, noise = games(num_members)
     subset = None if role == "host" else subset
-    return policy(Position.of(points), subset, noise, torch.tensor(rate))
+    return policy(Turn(Position.of(points), subset, noise, torch.tensor(rate)))
 
 
 @every_role

@@ -159,10 +159,9 @@ def watch_exploration(trainer) -> dict[str, list[list[float]]]:
 
 
 def watched_policy(policy, seen):
-    def watched(*args):
-        *_, noise, exploration = args
-        seen.append(exploration.expand(noise.shape[:2])[:, 0].tolist())
-        return policy(*args)
+    def watched(turn):
+        seen.append(turn.exploration.expand(turn.noise.shape[:2])[:, 0].tolist())
+        return policy(turn)
 
     return watched
 

@@ -14,7 +14,7 @@ from hpsearch.game import FusedGame, GameConfig, rules
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.random import derive_key
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.policies import Position, Turn
 
 CPU = torch.device("cpu")
 CAP, NUM_GAMES, SPLIT = 15, 400, "test"
@@ -210,7 +210,7 @@ def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm)
 
     def faults() -> int:
         nothing = torch.zeros(1, starts.shape[1], 2)
-        chosen = trainer.host_policy(Position.of(starts), None, nothing, nothing[..., 0])[
+        chosen = trainer.host_policy(Turn(Position.of(starts), None, nothing, nothing[..., 0]))[
             0
         ].tolist()
         return sum(a not in good for a, good in zip(chosen, winning, strict=True) if good)
@@ -236,7 +236,7 @@ def test_an_agent_alone_survives_whatever_can_be_survived(tiny_config, algorithm
 
     def faults() -> int:
         nothing = torch.zeros(1, len(surviving), 2)
-        chosen = trainer.agent_policy(position, subset[None], nothing, nothing[..., 0])[0]
+        chosen = trainer.agent_policy(Turn(position, subset[None], nothing, nothing[..., 0]))[0]
         answers = zip(chosen.tolist(), surviving, strict=True)
         return sum(axis not in good for axis, good in answers if good)
 

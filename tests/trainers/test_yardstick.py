@@ -69,11 +69,11 @@ class BestHost:
     def __init__(self):
         self.solver, self.chosen = Solver(3), {}
 
-    def __call__(self, position, subset, noise, exploration):
-        assert position.points.shape[0] == 1
-        assert not noise.any()
-        assert not exploration.any()
-        return torch.tensor([[self.choose(points) for points in position.points[0]]])
+    def __call__(self, turn):
+        assert turn.position.points.shape[0] == 1
+        assert not turn.noise.any()
+        assert not turn.exploration.any()
+        return torch.tensor([[self.choose(points) for points in turn.position.points[0]]])
 
     def choose(self, points):
         key = points_text(points)

@@ -76,7 +76,12 @@ def zeillinger(points: Tensor) -> Tensor:
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
     subsets = _subset_bits(config.dimension)
     actions, axes = _flat(host_action), _flat(agent_axis)
-    _check_moves(subsets, actions, axes)
+    game = cpu_loops.first_illegal_move(subsets, actions, axes)
+    if game >= 0:
+        raise ValueError(
+            f"a move needs a host action in 0..{len(subsets) - 1} and an axis in its subset, "
+            f"got host_action={actions[game]}, agent_axis={axes[game]} in game {game}"
+        )
     shape = state.lengths.shape
     result = Step(
         next_points=torch.full_like(state.points, rules.PADDING),
@@ -111,32 +116,20 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
 
 def _games(points: Tensor) -> NDArray[Any]:
     """Return (..., N, D) as an array (G, N, D)."""
-    array: NDArray[Any] = points.contiguous().numpy().reshape(-1, *points.shape[-2:])
-    return array
+    return np.asarray(points.contiguous().numpy().reshape(-1, *points.shape[-2:]))
 
 
 def _rows(observation: Tensor, dimension: int) -> NDArray[Any]:
     """Return (P, B, R * D) as an array (G, R, D); R is 0 where nothing is observed."""
     num_games, num_rows = observation.shape[:-1].numel(), observation.shape[-1] // dimension
-    array: NDArray[Any] = observation.numpy().reshape(num_games, num_rows, dimension)
-    return array
+    return np.asarray(observation.numpy().reshape(num_games, num_rows, dimension))
 
 
 def _flat(tensor: Tensor) -> NDArray[Any]:
     """Return (...) as an array (G,)."""
-    array: NDArray[Any] = tensor.contiguous().numpy().reshape(-1)
-    return array
+    return np.asarray(tensor.contiguous().numpy().reshape(-1))
 
 
 @cache
 def _subset_bits(dimension: int) -> NDArray[np.int64]:
     return np.array(subset_bits(dimension), dtype=np.int64)
-
-
-def _check_moves(subsets: NDArray[np.int64], actions: NDArray[Any], axes: NDArray[Any]) -> None:
-    game = cpu_loops.first_illegal_move(subsets, actions, axes)
-    if game >= 0:
-        raise ValueError(
-            f"a move needs a host action in 0..{len(subsets) - 1} and an axis in its subset, "
-            f"got host_action={actions[game]}, agent_axis={axes[game]} in game {game}"
-        )

@@ -22,7 +22,11 @@ from hpsearch.game.kernels.interface import batched, scalar
 from hpsearch.game.random import MAX_ATTEMPTS, NUM_ROUNDS, WORDS_PER_BLOCK
 from hpsearch.game.rules import MAX_COORDINATE, PADDING
 
-Rows = NDArray[np.int32]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Rows = Int32s
 Coordinates = tuple[int, ...] | NDArray[np.int64]
 
 SIMD_WIDTH = 8  # int32 numbers that AVX2 handles at once
@@ -203,9 +207,7 @@ def is_capped(rows: Rows, count: int, coordinates: Coordinates) -> bool:
 
 
 @scalar
-def scale_rows(
-    rows: Rows, count: int, scaled: NDArray[np.float32], coordinates: Coordinates
-) -> None:
+def scale_rows(rows: Rows, count: int, scaled: Floats, coordinates: Coordinates) -> None:
     """Apply `rules.observe` to the points among the first ``count`` rows."""
     divisor = np.float32(_largest(rows, count, coordinates))
     for row in range(count):
@@ -286,9 +288,8 @@ def draw_words(key: int, counter: int, c2: int, c3: int, num_blocks: int) -> NDA
         The words of at least ``num_blocks`` blocks, uint64 (blocks, 4).
     """
     # The compiler does several blocks at once, but those that are left over one by one.
-    words = np.empty(
-        (-(-num_blocks // SIMD_BLOCKS) * SIMD_BLOCKS, WORDS_PER_BLOCK), dtype=np.uint64
-    )
+    size = -(-num_blocks // SIMD_BLOCKS) * SIMD_BLOCKS
+    words = np.empty((size, WORDS_PER_BLOCK), dtype=np.uint64)
     for block in range(len(words)):
         low = np.uint64(counter + block)
         w0, w1 = low & WORD, low >> WORD_BITS
@@ -327,27 +328,16 @@ def draw_start(
 
 @scalar
 def _draw_coordinates(
-    rows: Rows,
-    key: int,
-    lane: int,
-    start: int,
-    attempt: int,
-    max_value: int,
-    coordinates: Coordinates,
+    rows: Rows, key: int, lane: int, start: int, attempt: int, most: int, coordinates: Coordinates
 ) -> None:
     num_blocks = -(-rows.size // WORDS_PER_BLOCK)
     words = draw_words(key, lane << 32, start, attempt, num_blocks).reshape(-1)
-    num_values = np.uint64(max_value + 1)
+    num_values = np.uint64(most + 1)
     for row in range(len(rows)):
         for k in range(len(coordinates)):
             word = words[row * len(coordinates) + k]
             rows[row, k] = (word * num_values) >> WORD_BITS
 
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 
 FLOAT_BITS = np.uint64(8)  # of the 32 bits of a word, 24 fit a float32
 FLOAT_UNIT = np.float32(2.0**-24)

@@ -11,9 +11,10 @@ over registers must be unrolled to all N rows, for games that have three or four
 loads, 4 N D bytes apart, would not coalesce.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -37,35 +38,24 @@ INTERPRETED_LANES: Final = 2**17
 
 def newton_polytope(points: Tensor) -> Tensor:
     result = torch.empty(points.shape, dtype=points.dtype, device=points.device)
-    return _of_each_game(_programs().newton_polytope, points, result)
+    _run(_programs().newton_polytope, points, (points.contiguous(), result))
+    return result
 
 
 def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
     rules.check_move(subset, axis)
-    batch = points.shape[:-2]
-    points = points.contiguous()
     bits = (subset.long() << torch.arange(points.shape[-1], device=points.device)).sum(-1)
-    result = torch.empty_like(points)
-    capped = torch.empty(batch, dtype=torch.bool, device=points.device)
-    launch = _launch(points)
-    with torch.cuda.device_of(points):
-        _programs().move[launch.grid](
-            points,
-            bits.expand(batch).contiguous(),
-            axis.expand(batch).contiguous(),
-            result,
-            capped,
-            launch.num_games,
-            reposition,
-            *launch.sizes,
-            num_warps=NUM_WARPS,
-        )
+    result = torch.empty(points.shape, dtype=points.dtype, device=points.device)
+    capped = torch.empty(points.shape[:-2], dtype=torch.bool, device=points.device)
+    each = (of.expand(capped.shape).contiguous() for of in (bits, axis))
+    _run(_programs().move, points, (points.contiguous(), *each, result, capped), (reposition,))
     return result, capped
 
 
 def observe(points: Tensor) -> Tensor:
     result = torch.empty(points.shape, dtype=torch.float32, device=points.device).flatten(-2)
-    return _of_each_game(_programs().observe, points, result)
+    _run(_programs().observe, points, (points.contiguous(), result))
+    return result
 
 
 def random_starts(
@@ -73,18 +63,8 @@ def random_starts(
 ) -> Tensor:
     shape = (*starts.shape, num_points, dimension)
     result = torch.empty(shape, dtype=torch.int32, device=starts.device)
-    launch = _launch(result)
-    with torch.cuda.device_of(starts):
-        _programs().random_starts[launch.grid](
-            keys.contiguous(),
-            starts.contiguous(),
-            result,
-            launch.num_games,
-            starts.shape[1],
-            max_value,
-            *launch.sizes,
-            num_warps=NUM_WARPS,
-        )
+    tensors = (keys.contiguous(), starts.contiguous(), result)
+    _run(_programs().random_starts, result, tensors, (starts.shape[1], max_value))
     return result
 
 
@@ -101,7 +81,8 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 
 def zeillinger(points: Tensor) -> Tensor:
     result = torch.empty(points.shape[:-2], dtype=torch.int64, device=points.device)
-    return _of_each_game(_programs().zeillinger, points, result)
+    _run(_programs().zeillinger, points, (points.contiguous(), result))
+    return result
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
@@ -115,53 +96,32 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         reward=torch.empty_like(state.lengths, dtype=torch.float32),
         next_observation=torch.empty_like(state.observation),
     )
-    launch = _launch(state.points)
-    with torch.cuda.device_of(state.points):
-        _programs().step[launch.grid](
-            *state,
-            host_action.contiguous(),
-            agent_axis.contiguous(),
-            *result,
-            launch.num_games,
-            state.lengths.shape[1],
-            config.max_value,
-            config.max_steps,
-            config.reposition,
-            config.reward,
-            state.observes,
-            *launch.sizes,
-            num_warps=NUM_WARPS,
-            sanitize_overflow=False,  # the assertion needs debug, which would also check every sum
-        )
+    tensors = (*state, host_action.contiguous(), agent_axis.contiguous(), *result)
+    rules_of_game = (config.max_value, config.max_steps, config.reposition, config.reward)
+    numbers = (state.lengths.shape[1], *rules_of_game, state.observes)
+    _run(_programs().step, state.points, tensors, numbers)
     return result
 
 
-def _of_each_game(program: Any, points: Tensor, result: Tensor) -> Tensor:
-    """Fill ``result`` by a program that takes nothing but the points of every game."""
-    points, launch = points.contiguous(), _launch(points)
-    with torch.cuda.device_of(points):
-        program[launch.grid](points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS)
-    return result
+def _run(
+    program: Any, points: Tensor, tensors: Sequence[Tensor], numbers: Sequence[object] = ()
+) -> None:
+    """Share games, of the shape of ``points`` (..., N, D), among launches of a program.
 
-
-class _Launch(NamedTuple):
-    grid: tuple[int]  # The number of programs
-    num_games: int  # G
-    sizes: tuple[int, int, int, int]
-    """N, D, ROWS and BLOCK, as every program of games ends its arguments."""
-
-
-def _launch(points: Tensor) -> _Launch:
-    """Share games (..., N, D) among programs."""
+    It takes the tensors, G, the numbers, N, D, ROWS and BLOCK.
+    """
     num_points, dimension = points.shape[-2:]
-    num_games = points.shape[:-2].numel()
-    rows = _power_of_two(num_points)
+    num_games, rows = points.shape[:-2].numel(), _power_of_two(num_points)
     if _is_interpreted(points.device):
         block = min(_power_of_two(num_games), max(1, INTERPRETED_LANES // rows))
     else:
         block = max(1, LANES // rows)
-    grid = (_ceil_div(num_games, block),)
-    return _Launch(grid, num_games, (num_points, dimension, rows, block))
+    grid, sizes = (_ceil_div(num_games, block),), (num_points, dimension, rows, block)
+    with torch.cuda.device_of(points):
+        # The assertion of `step` needs debug, which would also check every sum.
+        program[grid](
+            *tensors, num_games, *numbers, *sizes, num_warps=NUM_WARPS, sanitize_overflow=False
+        )
 
 
 @cache

@@ -19,17 +19,6 @@ import triton.language as tl
 
 from hpsearch.game import random, rules
 
-__all__ = [
-    "INTERPRETED",
-    "move",
-    "newton_polytope",
-    "observe",
-    "random_starts",
-    "step",
-    "uniform",
-    "zeillinger",
-]
-
 INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether the programs run in Triton's interpreter, also on tensors on the CPU."""
 

@@ -76,10 +76,8 @@ class Backend(Protocol):
         """Play one move in every game and start again those that ended; changes ``state``.
 
         ``host_action`` int64 (P, B) holds indices of `HostActionEncoder`, ``agent_axis`` int64
-        (P, B) coordinates of these subsets.
-
-        Raises:
-            ValueError: if a move is illegal (tensors on the CPU); the state is as before.
+        (P, B) coordinates of these subsets. ValueError if a move is illegal (tensors on the CPU);
+        the state is as before.
         """
 
 
@@ -98,10 +96,7 @@ def scalar(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 
 
 def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile a loop over games; its ``prange`` is shared among as many threads as torch may use.
-
-    So jobs that share a machine say so once.
-    """
+    """Compile a loop over games; as many threads share its ``prange`` as torch may use."""
     compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy")(function)
 
     @wraps(function)

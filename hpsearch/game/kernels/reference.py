@@ -6,14 +6,7 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.random import random_starts, uniform
-from hpsearch.game.rules import (
-    GameConfig,
-    HostActionEncoder,
-    newton_polytope,
-    observe,
-    reward_function,
-    zeillinger,
-)
+from hpsearch.game.rules import GameConfig, newton_polytope, observe, zeillinger
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 
@@ -26,13 +19,13 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
-    subset = HostActionEncoder(config.dimension).decode(host_action)
+    subset = rules.HostActionEncoder(config.dimension).decode(host_action)
     next_points, capped = move(state.points, subset, agent_axis, config.reposition)
     length = state.lengths + 1
     # A capped game is not done: points that saturated may have merged.
     done = rules.is_over(next_points) & ~capped
     truncated = (capped | (length >= config.max_steps)) & ~done
-    reward = reward_function(config.reward)(state.points, next_points, done)
+    reward = rules.reward_function(config.reward)(state.points, next_points, done)
     next_observation = torch.empty_like(state.observation)
     if state.observes:
         next_observation = observe(next_points)

@@ -14,13 +14,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.base import (
-    bank,
-    check_alike,
-    child_of_bank,
-    columns_from,
-    places,
-)
+from hpsearch.population.operators import base
 from hpsearch.trainers.config.weight_layout import Affine, Heads, WeightLayout
 from hpsearch.trainers.networks import Network
 
@@ -37,7 +31,7 @@ def aligned(net: Network, reference: Network) -> Network:
     It computes the same, to rounding; ``reference`` itself in another order comes back bit for bit,
     where no two units are the same. ValueError if both are not alike.
     """
-    check_alike(net, reference)
+    base.check_alike(net, reference)
     orders = [
         _match(net.layout, own.double().cpu(), other.double().cpu())
         for own, other in zip(net.weights, reference.weights, strict=True)
@@ -51,7 +45,7 @@ def permuted(net: Network, units: Sequence[Tensor]) -> Network:
 
     Those of inputs and outputs must be 0, 1, ..., and heads must stay together.
     """
-    return child_of_bank(net, bank(net).gather(1, places(net.layout, units)))
+    return base.child_of_bank(net, base.bank(net).gather(1, base.places(net.layout, units)))
 
 
 def _match(body: WeightLayout, own: Tensor, other: Tensor) -> list[Tensor]:
@@ -127,7 +121,6 @@ class _Matching:
         return table
 
     def _written(self, affine: Affine, group: int) -> Tensor:
-        """Return the likeness of units by the weights that write them."""
         widths = [self.body.groups[column].width for column in affine.columns]
         # A bias follows its weight in the bank, as one more row.
         own, other = (
@@ -141,8 +134,7 @@ class _Matching:
         return torch.stack(products).sum(dim=0)
 
     def _read(self, affine: Affine) -> Tensor:
-        """Return the likeness of units by the weights that read them."""
-        columns = columns_from(self.body, affine, self.order)
+        columns = base.columns_from(self.body, affine, self.order)
         return _weight(self.other, affine) @ _weight(self.own, affine)[:, columns].T
 
 

@@ -30,8 +30,7 @@ def bank(net: Network) -> Tensor:
 
 def child_of_bank(net: Network, values: Tensor) -> Network:
     """Return a network of the structure of ``net`` with a copy of such values."""
-    sizes = [net.weights.shape[1], net.statistics.shape[1]]
-    return child(net, *values.split(sizes, dim=1))
+    return child(net, *values.split([net.weights.shape[1], net.statistics.shape[1]], dim=1))
 
 
 def scratch(net: Network) -> Network:
@@ -43,8 +42,7 @@ def scratch(net: Network) -> Network:
     towers = [replace(tower, init="uniform") for tower in net.towers]
     keys = torch.zeros(len(net.weights), dtype=torch.int64, device=net.weights.device)
     other = Network(net.inputs, towers, replace(net.arithmetic, compile="off"), Stream(keys))
-    other.weights.copy_(net.weights)
-    other.statistics.copy_(net.statistics)
+    other.copy_(net)
     return other
 
 
@@ -55,22 +53,18 @@ def check_alike(first: Network, second: Network) -> None:
             "parents must see the same, and have the same layers and activation; got "
             f"{first.structure} and {second.structure}"
         )
-    if first.weights.shape != second.weights.shape:
-        raise ValueError(
-            "parents come in pairs, member by member; got "
-            f"{first.weights.shape[0]} and {second.weights.shape[0]} members"
-        )
+    own, other = len(first.weights), len(second.weights)
+    if own != other:
+        raise ValueError(f"parents come in pairs, member by member; got {own} and {other} members")
 
 
 def check_members(net: Network, **given: Tensor | Stream) -> None:
     """ValueError unless each named argument has one row a member."""
     num_members = net.weights.shape[0]
     for name, value in given.items():
-        rows = (value.keys if isinstance(value, Stream) else value).shape[:1]
-        if tuple(rows) != (num_members,):
-            raise ValueError(
-                f"{name} needs a row for each of {num_members} members, got {tuple(rows)}"
-            )
+        rows = tuple((value.keys if isinstance(value, Stream) else value).shape[:1])
+        if rows != (num_members,):
+            raise ValueError(f"{name} needs a row for each of {num_members} members, got {rows}")
 
 
 def check_shares(net: Network, **given: Tensor) -> None:
@@ -156,10 +150,7 @@ def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Tensor:
 
 
 def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) -> Tensor:
-    """Return for every weight the value of the unit that it reads, (P, W); (P, U) by group.
-
-    Biases and norms, which read none, have the value ``otherwise``.
-    """
+    """Return the value (P, U) of the unit that each weight reads, (P, W); ``otherwise`` if none."""
     columns = []
     for affine in layout.affines:
         width = affine.shape[1]

@@ -37,8 +37,6 @@ class Play(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What is to be imitated."""
-
     policy: Tensor  # float32 (P, B, A), probabilities, 0 where the action is illegal
     value: Tensor  # float32 (P, B)
 
@@ -76,27 +74,24 @@ def distilled(
         # The sum over members: no member's gradient sees another.
         student.weights.grad = student.gradients(loss.sum())
         adam.step()
-    taught = child_of(child, student.weights, student.statistics)
-    return with_statistics_of(taught, seen.features)
+    return with_statistics_of(child_of(child, student.weights, student.statistics), seen.features)
 
 
 @torch.no_grad()
-def lesson_of(
-    first: Network, second: Network, positions: MetPositions, options: Distillation
-) -> Lesson:
+def lesson_of(first: Network, second: Network, seen: MetPositions, options: Distillation) -> Lesson:
     """Return what there is to learn at each position, as ``options.compare`` says.
 
     What the parent thinks who values the position higher (the Q-filter), of equals the first; or
     the mean of both.
     """
-    plays = [play_of(net, positions, options, training=False) for net in (first, second)]
+    plays = [play_of(net, seen, options, training=False) for net in (first, second)]
     if options.compare == "mean":
-        return _of_both(plays, positions.legal)
+        return _of_both(plays, seen.legal)
     own, other = (play.value for play in plays)
     if options.compare == "standardised":
         own, other = _standardised(own), _standardised(other)
     is_first = own >= other
-    policies = [play.log_policy.exp() * positions.legal for play in plays]
+    policies = [play.log_policy.exp() * seen.legal for play in plays]
     return Lesson(
         torch.where(is_first[..., None], policies[0], policies[1]),
         torch.where(is_first, plays[0].value, plays[1].value),
@@ -116,27 +111,25 @@ def _of_both(plays: Sequence[Play], legal: Tensor) -> Lesson:
 
 
 def imitation_loss(
-    student: Network, positions: MetPositions, lesson: Lesson, options: Distillation
+    student: Network, seen: MetPositions, lesson: Lesson, options: Distillation
 ) -> Tensor:
     """Return the cross-entropy of the policies plus the squared error of the values, (P,)."""
-    play = play_of(student, positions, options, training=True)
+    play = play_of(student, seen, options, training=True)
     entropy = -(lesson.policy * play.log_policy).sum(dim=2)
     error = (play.value - lesson.value).square()
     return (entropy + options.value_weight * error).mean(dim=1)
 
 
-def play_of(
-    net: Network, positions: MetPositions, options: Distillation, *, training: bool
-) -> Play:
+def play_of(net: Network, seen: MetPositions, options: Distillation, *, training: bool) -> Play:
     """Return what a network thinks of positions, whichever algorithm it learned by."""
-    out = net(positions.features, tower=POLICY, training=training)
-    legal = positions.legal
+    out = net(seen.features, tower=POLICY, training=training)
+    legal = seen.legal
     if len(net.towers) == 1:
         action_values, logits = out, out / options.temperature
         value = legal_values(out, legal).amax(dim=2)
     else:
         action_values, logits = None, out
-        value = net(positions.features, tower=VALUE, training=training).squeeze(2)
+        value = net(seen.features, tower=VALUE, training=training).squeeze(2)
     log_policy = legal_values(logits, legal).log_softmax(dim=2).masked_fill(~legal, 0.0)
     return Play(log_policy, value, action_values)
 

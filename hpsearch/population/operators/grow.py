@@ -15,18 +15,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.base import (
-    bank,
-    below,
-    by_reader,
-    by_writer,
-    check_members,
-    child,
-    child_of_bank,
-    layer_sizes,
-    normal,
-    places,
-)
+from hpsearch.population.operators import base
 from hpsearch.population.operators.growth import widened
 from hpsearch.trainers.config.net_arch import Linear
 from hpsearch.trainers.config.weight_layout import Item, Tower, WeightLayout
@@ -43,7 +32,7 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
     layers, as a share of the root mean square of their layer's: copies that stay equal learn the
     same for ever. ValueError if ``target`` cannot be reached so, or ``stream`` is not of P members.
     """
-    check_members(net, stream=stream)
+    base.check_members(net, stream=stream)
     if _frame(net) != _frame(target):
         raise ValueError(
             "growing keeps what is seen, the encoder, the activation and the outputs; got "
@@ -54,16 +43,13 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
         _with_layers(tower, items, places)
         for tower, items, places in zip(target.towers, target.layout.towers, kept, strict=True)
     ]
-    nowhere = torch.zeros_like(stream.keys)
     # Never run: neither compiled nor drawn for more than its shape.
     arithmetic = replace(target.arithmetic, compile="off")
-    between = Network(target.inputs, towers, arithmetic, Stream(nowhere))
-    wide = _wider(net, between, noise, stream)
-    return _deeper(wide, target, kept, noise, stream)
+    between = Network(target.inputs, towers, arithmetic, Stream(torch.zeros_like(stream.keys)))
+    return _deeper(_wider(net, between, noise, stream), target, kept, noise, stream)
 
 
 def _frame(net: Network) -> tuple[object, ...]:
-    """Return what growing keeps."""
     towers = ((t.encoder, t.activation, t.num_outputs, t.dueling) for t in net.towers)
     return (net.inputs, *towers)
 
@@ -88,19 +74,16 @@ def _with_layers(tower: Tower, items: Sequence[Item], kept: Sequence[int]) -> To
 
 
 def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Network:
-    """Return networks with the widths of ``target``; copies have their unit's place in norms.
-
-    Units that have more copies than others are drawn.
-    """
+    """Return networks as wide as ``target``; which units have more copies than others is drawn."""
     old, new = net.layout, target.layout
     widths = [(old.width, new.width) for old, new in zip(old.groups, new.groups, strict=True)]
     sources = [_sources(stream, width, new_width) for width, new_width in widths]
-    grown = child_of_bank(target, bank(net).gather(1, places(old, sources)))
+    grown = base.child_of_bank(target, base.bank(net).gather(1, base.places(old, sources)))
     copies = [_copies(taken, width) for taken, (width, _) in zip(sources, widths, strict=True)]
-    weights = grown.weights / by_reader(new, copies, otherwise=1.0)
+    weights = grown.weights / base.by_reader(new, copies, otherwise=1.0)
     if noise > 0.0:
         weights = weights + noise * _symmetry_breaking(grown, old, stream)
-    return child(target, weights, grown.statistics)
+    return base.child(target, weights, grown.statistics)
 
 
 def _sources(stream: Stream, width: int, new_width: int) -> Tensor:
@@ -109,7 +92,7 @@ def _sources(stream: Stream, width: int, new_width: int) -> Tensor:
     every = torch.arange(new_width, device=device).expand(stream.keys.shape[0], -1)
     if new_width % width == 0:
         return every % width
-    return torch.cat([every[:, :width], below(stream, new_width - width, width)], dim=1)
+    return torch.cat([every[:, :width], base.below(stream, new_width - width, width)], dim=1)
 
 
 def _copies(sources: Tensor, width: int) -> Tensor:
@@ -126,11 +109,11 @@ def _symmetry_breaking(grown: Network, old: WeightLayout, stream: Stream) -> Ten
         (torch.arange(after.width, device=device) >= before.width).expand(num_members, -1)
         for before, after in zip(old.groups, new.groups, strict=True)
     ]
-    wanted = by_writer(new, is_new)[:, : new.size]
+    wanted = base.by_writer(new, is_new)[:, : new.size]
     for affine in new.affines:
         if affine.kind != "linear":
             wanted[:, affine.start : affine.bias.stop] = False
-    return wanted * layer_sizes(grown) * normal(stream, new.size)
+    return wanted * base.layer_sizes(grown) * base.normal(stream, new.size)
 
 
 def _deeper(
@@ -149,7 +132,8 @@ def _deeper(
             if isinstance(item.layer, Linear):
                 linear.append(item.affines[0])
     if noise > 0.0:
-        drawn: Tensor = noise * layer_sizes(grown) * normal(stream, grown.weights.shape[1])
+        sizes = base.layer_sizes(grown)
+        drawn: Tensor = noise * sizes * base.normal(stream, grown.weights.shape[1])
         for affine in linear:
             grown.weights[:, affine.weight] += drawn[:, affine.weight]
     return grown

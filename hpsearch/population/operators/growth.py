@@ -31,7 +31,6 @@ def widened(
 
     @cache
     def rest(done: int, at: int) -> tuple[int, ...] | None:
-        """Return the places, from ``at`` on, of the old layers from ``done`` on."""
         if at == len(new):
             return () if done == len(old) else None
         if done < len(old) and _can_widen(old[done], new[at]):
@@ -44,7 +43,6 @@ def widened(
 
 
 def _can_widen(old: Item, new: Item) -> bool:
-    """Return whether one layer can become the other by copies of its units."""
     ratio, remainder = divmod(_width(new), _width(old))
     match old.layer, new.layer:
         case (Linear(), Linear()) | (Norm("batch_norm"), Norm("batch_norm")):
@@ -67,10 +65,8 @@ def _can_begin_as_identity(new: Sequence[Item], at: int, activation: Activation)
     is_open = isinstance(item.layer, Linear | Residual) and rows == columns
     before = new[at - 1].layer if at > 0 else None
     is_point_layer = isinstance(before, FixedLayer) and before.kind == "point"
-    ends_in_relu = activation == "relu" and (
-        isinstance(before, Linear | Residual) or is_point_layer
-    )
-    return is_open and not item.is_projected and ends_in_relu
+    is_activated = isinstance(before, Linear | Residual) or is_point_layer
+    return is_open and not item.is_projected and activation == "relu" and is_activated
 
 
 def _width(item: Item) -> int:

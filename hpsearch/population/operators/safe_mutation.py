@@ -58,12 +58,8 @@ differently a member plays, float32 (P,), 0 where nothing changed"""
 
 
 def policy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
-    """Return the mean total variation between the policies of players who draw their moves.
-
-    It is the share of moves that would be others.
-    """
-    change = softmax(after, legal) - softmax(before, legal)
-    return 0.5 * change.abs().sum(dim=2).mean(dim=1)
+    """Return the share of moves that would be others: the policies' mean total variation."""
+    return 0.5 * (softmax(after, legal) - softmax(before, legal)).abs().sum(dim=2).mean(dim=1)
 
 
 def greedy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
@@ -142,10 +138,8 @@ class MetPositions:
     legal: Tensor  # bool (P, B, A), at least one a position
 
     def __add__(self, other: "MetPositions") -> "MetPositions":
-        return MetPositions(
-            torch.cat([self.features, other.features], dim=1),
-            torch.cat([self.legal, other.legal], dim=1),
-        )
+        features = torch.cat([self.features, other.features], dim=1)
+        return MetPositions(features, torch.cat([self.legal, other.legal], dim=1))
 
     def at(self, index: Tensor) -> "MetPositions":
         """Return the positions int64 (P, b), for each member its own."""

@@ -10,28 +10,15 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
+from hpsearch.population.operators import base
 from hpsearch.population.operators.alignment import aligned
-from hpsearch.population.operators.base import (
-    bank,
-    by_writer,
-    check_alike,
-    check_members,
-    check_numbers,
-    check_shares,
-    child,
-    child_of_bank,
-    for_each_affine,
-    layer_sizes,
-    normal,
-)
 from hpsearch.trainers.config.net_arch import Norm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
 
 
 def clone(net: Network) -> Network:
-    """Return a copy of all members, which shares no memory with ``net``."""
-    return child(net, net.weights, net.statistics)
+    return base.child(net, net.weights, net.statistics)
 
 
 def host_and_agent(
@@ -57,11 +44,11 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
     ``strength`` means the same in wide and narrow layers. Running statistics stay those of the
     parent. ValueError if ``strength`` or ``stream`` is not of P members.
     """
-    check_numbers(net, strength=strength)
-    check_members(net, stream=stream)
-    size = layer_sizes(net)
-    noise = normal(stream, net.weights.shape[1])
-    return child(net, net.weights + strength[:, None] * size * noise, net.statistics)
+    base.check_numbers(net, strength=strength)
+    base.check_members(net, stream=stream)
+    size = base.layer_sizes(net)
+    noise = base.normal(stream, net.weights.shape[1])
+    return base.child(net, net.weights + strength[:, None] * size * noise, net.statistics)
 
 
 def aligned_average(first: Network, second: Network, *, share: Tensor) -> Network:
@@ -71,17 +58,15 @@ def aligned_average(first: Network, second: Network, *, share: Tensor) -> Networ
     of its parents (Jordan et al., REPAIR, arXiv 2211.08403): see `with_statistics_of`. ValueError
     if the parents are not alike, or ``share`` is not of P members.
     """
-    check_alike(first, second)
-    check_shares(first, share=share)
-    return child_of_bank(first, bank(aligned(second, first)).lerp(bank(first), share[:, None]))
+    base.check_alike(first, second)
+    base.check_shares(first, share=share)
+    own, other = base.bank(first), base.bank(aligned(second, first))
+    return base.child_of_bank(first, other.lerp(own, share[:, None]))
 
 
 @torch.no_grad()
 def with_statistics_of(net: Network, features: Tensor) -> Network:
-    """Return ``net`` with the running statistics of its batch norms measured on ``features``.
-
-    These are float32 (P, B, I), what the children see in their games; B > 1.
-    """
+    """Return ``net`` with batch norms' statistics measured on what it sees, (P, B > 1, I)."""
     measured = clone(net)
     if not measured.statistics.shape[1]:
         return measured
@@ -111,7 +96,7 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
     def from_first(affine: Affine) -> Tensor:
         return is_first[:, gene_of[affine.start], None]
 
-    return _mixed(first, second, for_each_affine(first.layout, from_first))
+    return _mixed(first, second, base.for_each_affine(first.layout, from_first))
 
 
 def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
@@ -123,13 +108,13 @@ def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: St
     _check(first, second, share, stream)
     widths = [group.width for group in first.layout.groups]
     is_first = stream.uniform(sum(widths)) < share[:, None]
-    return _mixed(first, second, by_writer(first.layout, is_first.split(widths, dim=1)))
+    return _mixed(first, second, base.by_writer(first.layout, is_first.split(widths, dim=1)))
 
 
 def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> None:
-    check_alike(first, second)
-    check_shares(first, share=share)
-    check_members(first, stream=stream)
+    base.check_alike(first, second)
+    base.check_shares(first, share=share)
+    base.check_members(first, stream=stream)
 
 
 def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
@@ -146,4 +131,4 @@ def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
 
 
 def _mixed(first: Network, second: Network, is_first: Tensor) -> Network:
-    return child_of_bank(first, torch.where(is_first, bank(first), bank(second)))
+    return base.child_of_bank(first, torch.where(is_first, base.bank(first), base.bank(second)))

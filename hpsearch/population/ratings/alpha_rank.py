@@ -8,14 +8,12 @@ Axes: P hosts, Q agents, S = P * Q pairs; pair (p, q) is state p * Q + q.
 """
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from hpsearch.population.statistics import Floats, checked_payoff
 
 
-def alpha_rank_limit(
-    host_payoff: npt.ArrayLike, agent_payoff: npt.ArrayLike, *, noise: float
-) -> Floats:
+def alpha_rank_limit(host_payoff: ArrayLike, agent_payoff: ArrayLike, *, noise: float) -> Floats:
     """Return how often evolution visits each pair, float64 (P, Q), which sums to 1.
 
     Sums over a player's pairs are its own share; high is strong.
@@ -73,5 +71,4 @@ def stationary_distribution(transitions: Floats) -> Floats:
         weights[state] = weights[:state] @ chain[:state, state]
         if weights[state] > 1e100:  # one state may be visited e^500 times as often as another
             weights[: state + 1] /= weights[state]
-    distribution: Floats = weights / weights.sum()
-    return distribution
+    return np.asarray(weights / weights.sum())

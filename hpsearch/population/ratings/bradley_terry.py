@@ -44,10 +44,9 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
     a pair did not meet. ``ridge``, above 0, is the precision of the normal prior on every strength:
     0.01 hardly moves players with some twenty games, and bounds those without a loss. The
     covariance takes games as independent, which those from the same starts are not quite, and the
-    posterior as normal, which makes the intervals of players without a loss too wide.
-
-    Raises ValueError for wrong arguments, RuntimeError if games outweigh the prior by more than
-    float64 can tell; a larger ridge helps.
+    posterior as normal, which makes the intervals of players without a loss too wide. Raises
+    ValueError for wrong arguments, RuntimeError if games outweigh the prior by more than float64
+    can tell; a larger ridge helps.
     """
     won, played = np.asarray(wins, dtype=np.float64), np.asarray(games, dtype=np.float64)
     if won.ndim != 2 or won.size == 0 or won.shape != played.shape:
@@ -122,5 +121,4 @@ def wins_by_speed(moves: Ints) -> Floats:
     """
     checked_num_games(moves)
     usual = np.median(moves, axis=(0, 1))
-    wins: Floats = (moves < usual).sum(axis=2) + 0.5 * (moves == usual).sum(axis=2)
-    return wins
+    return np.asarray((moves < usual).sum(axis=2) + 0.5 * (moves == usual).sum(axis=2))

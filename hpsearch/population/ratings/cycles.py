@@ -106,15 +106,12 @@ def _swap_gains(a: Floats, b: Floats, *, square_a: Floats, square_b: Floats) -> 
     ahead, behind = a - b - between, b - a - between
     within_a = a[:, None] - a - np.sqrt(square_a[:, None] + square_a)
     within_b = b - b[:, None] - np.sqrt(square_b[:, None] + square_b)
-    gains: Floats = np.minimum(np.minimum(ahead[:, None], behind), np.minimum(within_a, within_b))
-    return gains
+    return np.minimum(np.minimum(ahead[:, None], behind), np.minimum(within_a, within_b))
 
 
 def _largest(gains: Floats, num_cycles: int) -> Ints:
-    """Return the flat places of the largest positive gains, at most ``num_cycles``."""
     order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]
-    places: Ints = order[gains.ravel()[order] > 0]
-    return places
+    return np.asarray(order[gains.ravel()[order] > 0])
 
 
 def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:

@@ -129,14 +129,12 @@ def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
     scale = (1, LARGEST_SCALE)
     bounds = [*[(0, None)] * num, (None, None), scale, *[(0, 1)] * 2 * num]
     for method in SOLVERS:
-        solved = linprog(
-            objective, at_most, np.zeros(2 * num), sums, np.zeros(2), bounds, method=method
-        )
+        zeros = np.zeros(2 * num), np.zeros(2)
+        solved = linprog(objective, at_most, zeros[0], sums, zeros[1], bounds, method=method)
         if solved.status == 0:
             return solved.x[:p], solved.x[p:num], solved.x[num]
-    raise RuntimeError(
-        f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
-    )
+    why = f"{solved.message}; {REMEDY}"
+    raise RuntimeError(f"the equilibrium of {p} hosts x {q} agents failed: {why}")
 
 
 BARRIERS = tuple(10.0**-k for k in range(1, 12))
@@ -174,8 +172,7 @@ def _directions(tight: Floats) -> Floats:
     fixed = np.vstack([tight.T, np.ones((1, len(tight)))])
     _, singular, rows = np.linalg.svd(fixed)
     rank = int((singular > RANK_TOLERANCE * max(1.0, singular[0])).sum())
-    basis: Floats = rows[rank:].T
-    return basis
+    return np.asarray(rows[rank:].T)
 
 
 def _climb(

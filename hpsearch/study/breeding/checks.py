@@ -16,7 +16,8 @@ from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace, stored_point
 from hpsearch.study.spec_checks import condition_problems, configuration_problems
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
-from hpsearch.trainers.config.players import ROLES, net_arch_faults
+from hpsearch.trainers.config.net_arch import net_arch_faults
+from hpsearch.trainers.config.players import ROLES
 
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:

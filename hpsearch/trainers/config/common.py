@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
+from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.optim import MemberSteps, Optim, PositiveNumber, Rate
 from hpsearch.trainers.config.players import (
     LEARNER,
@@ -25,7 +26,6 @@ from hpsearch.trainers.config.players import (
     SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
-    net_arch_faults,
 )
 from hpsearch.trainers.config.weight_layout import (
     POLICY,
@@ -167,8 +167,7 @@ class CommonConfig:
 
     def inputs(self, role: str) -> Inputs:
         """Return what a role sees: the points, and as an agent the host's subset."""
-        num_more = self.dimension if role == "agent" else 0
-        return Inputs(self.max_num_points, self.dimension, num_more)
+        return Inputs(self.max_num_points, self.dimension, self.dimension if role == "agent" else 0)
 
     def weight_layout(self, role: str) -> WeightLayout:
         """Return the layout of a learning role's weights; a KeyError if it does not learn."""
@@ -205,7 +204,6 @@ class CommonConfig:
         return next(pools, None)
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
-        """Return the scripted players that each learning role is measured against."""
         others = {"host": get_args(AgentName), "agent": get_args(HostName)}
         named = self.evaluation.opponents
         return {role: tuple(n for n in named if n in others[role]) for role in self.learning()}
@@ -216,19 +214,17 @@ class CommonConfig:
             yield "host or agent must learn, but neither does"
             return
         for name, role in learning.items():
-            encoder = role.encoder
-            if isinstance(encoder, FlattenEncoder) and encoder.num_points > self.max_num_points:
-                yield (
-                    f"{name}.encoder.num_points must not exceed "
-                    f"max_num_points={self.max_num_points}, but is {encoder.num_points}"
-                )
+            encoder, most = role.encoder, self.max_num_points
+            if isinstance(encoder, FlattenEncoder) and encoder.num_points > most:
+                rule = f"{name}.encoder.num_points must not exceed max_num_points={most}"
+                yield f"{rule}, but is {encoder.num_points}"
         for name, opponents in self.measured_against().items():
             if not opponents:
                 yield f"evaluation.opponents names no player that the {name} can meet"
         metrics = list(metric_names(self.measured_against()))
-        if self.checkpoint.best is not None and self.checkpoint.best not in metrics:
-            fault = unknown_name("metric", self.checkpoint.best, metrics)
-            yield f"checkpoint.best {fault}"
+        best = self.checkpoint.best
+        if best is not None and best not in metrics:
+            yield f"checkpoint.best {unknown_name('metric', best, metrics)}"
         yield from self._list_faults(learning)
         yield from self._pool_faults(learning)
 
@@ -272,9 +268,8 @@ class CommonConfig:
                 "opponents holds snapshots of two learning roles, but only one learns; leave them "
                 "out, or write null"
             )
+        own = pool.at_once
         for name, role in learning.items():
-            if role.rollout_size % pool.at_once:
-                yield (
-                    f"opponents.at_once must divide {name}.rollout_size={role.rollout_size}, "
-                    f"but is {pool.at_once}"
-                )
+            size = role.rollout_size
+            if size % own:
+                yield f"opponents.at_once must divide {name}.rollout_size={size}, but is {own}"

@@ -116,10 +116,8 @@ class DQNConfig(CommonConfig):
                 f"game, rollout_size={most}"
             )
         if self.dqn.minimax and self.dqn.n_step > 1:
-            yield (
-                "dqn.minimax looks one move ahead, so dqn.n_step must be 1, "
-                f"but is {self.dqn.n_step}"
-            )
+            n_step = self.dqn.n_step
+            yield f"dqn.minimax looks one move ahead, so dqn.n_step must be 1, but is {n_step}"
         if self.max_steps == 1 and any(map(self._needs_next, self.learning())):
             yield (
                 "max_steps must be at least 2: of the last move that a game is allowed no role "
@@ -130,5 +128,4 @@ class DQNConfig(CommonConfig):
 
     def _needs_next(self, name: str) -> bool:
         """Return whether a role's targets ask for the position to which a move led."""
-        by_replies = self.dqn.minimax and name == "host"
-        return self.learning()[name].gamma > 0 and not by_replies
+        return self.learning()[name].gamma > 0 and not (self.dqn.minimax and name == "host")

@@ -44,14 +44,18 @@ GRAMMAR = "a width N, 'b', 'l', 'rN', 'rlN' or {repeat: k, net_arch: [...]}"
 
 
 def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
-    """Return the layers that ``net_arch`` stands for, repetitions unrolled.
-
-    Raises ValueError naming the item that is not of the grammar, or if there are too many layers.
-    """
+    """Return the layers of a ``net_arch``, repetitions unrolled; ValueError says what is wrong."""
     layers = tuple(islice(_layers(net_arch), MAX_LAYERS + 1))
     if len(layers) > MAX_LAYERS:
         raise ValueError(f"a net_arch has at most {MAX_LAYERS} layers; repeat fewer")
     return layers
+
+
+def net_arch_faults(key: str, items: tuple[Any, ...]) -> Iterator[str]:
+    try:
+        parse(items)
+    except ValueError as error:
+        yield f"{key} is not of the grammar: {error}"
 
 
 def _layers(items: Sequence[Any]) -> Iterator[Layer]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Final, Literal, TypeVar, get_args
 
 from hpsearch.schema import Positive, Range
-from hpsearch.trainers.config import net_arch
+from hpsearch.trainers.config.net_arch import MAX_LAYERS
 from hpsearch.trainers.config.optim import NonNegativeNumber, PositiveNumber
 
 T = TypeVar("T")
@@ -14,9 +14,7 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 OTHER: Final = {"host": "agent", "agent": "host"}
 HostName = Literal["random", "random_pair", "all_coord", "zeillinger"]
 AgentName = Literal["random", "choose_first", "choose_last"]
-OpponentName = Literal[
-    "random", "choose_first", "choose_last", "random_pair", "all_coord", "zeillinger"
-]
+OpponentName = Literal[AgentName, HostName]
 Activation = Literal["relu", "tanh"]
 
 
@@ -73,7 +71,7 @@ class AttentionEncoder:
     """of every point's features"""
     heads: Positive
     """of each attention; divides width"""
-    blocks: Annotated[int, Range(low=1, high=net_arch.MAX_LAYERS)]
+    blocks: Annotated[int, Range(low=1, high=MAX_LAYERS)]
     """of attention and a hidden layer"""
 
     def check(self) -> Iterator[str]:
@@ -87,14 +85,6 @@ Encoder = FlattenEncoder | DeepSetsEncoder | AttentionEncoder
 def host_first(role: str, own: T, other: T) -> tuple[T, T]:
     """Return what belongs to the host, then what belongs to the agent; ``own`` is ``role``'s."""
     return (own, other) if role == "host" else (other, own)
-
-
-def net_arch_faults(key: str, items: tuple[Any, ...]) -> Iterator[str]:
-    """Yield why ``items`` are no net_arch."""
-    try:
-        net_arch.parse(items)
-    except ValueError as error:
-        yield f"{key} is not of the grammar: {error}"
 
 
 LEARNER: Final = "learner"
@@ -155,11 +145,9 @@ class OpponentPool:
     """steps after which a snapshot is not met any more; at the latest then a new one is taken"""
 
     def check(self) -> Iterator[str]:
-        if self.max_staleness < self.sync.interval:
-            yield (
-                f"max_staleness must be at least sync.interval={self.sync.interval}, "
-                f"but is {self.max_staleness}"
-            )
+        least, own = self.sync.interval, self.max_staleness
+        if own < least:
+            yield f"max_staleness must be at least sync.interval={least}, but is {own}"
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,14 @@ from typing import Annotated, Any, Literal
 
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
-from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.net_arch import net_arch_faults, parse
 from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
     PositiveNumber,
     PositiveNumberOrNone,
     Rate,
 )
-from hpsearch.trainers.config.players import (
-    SavedPlayerConfig,
-    ScriptedAgent,
-    ScriptedHost,
-    net_arch_faults,
-)
+from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
 from hpsearch.trainers.config.weight_layout import Tower, num_actions
 
 
@@ -93,9 +88,8 @@ class PPOConfig(CommonConfig):
             init=learner.init,
             last_scale=learner.last_policy_scale,
         )
-        return policy, replace(
-            policy, layers=parse(learner.value_net_arch), num_outputs=1, last_scale=1.0
-        )
+        layers = parse(learner.value_net_arch)
+        return policy, replace(policy, layers=layers, num_outputs=1, last_scale=1.0)
 
     def rows_learned(self, role: str) -> int:
         learner = self.learning()[role]

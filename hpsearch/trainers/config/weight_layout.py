@@ -14,14 +14,8 @@ from functools import lru_cache
 from math import prod, sqrt
 from typing import Literal
 
+from hpsearch.trainers.config import players
 from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
-from hpsearch.trainers.config.players import (
-    Activation,
-    AttentionEncoder,
-    DeepSetsEncoder,
-    Encoder,
-    FlattenEncoder,
-)
 
 Init = Literal["uniform", "orthogonal"]
 POLICY, VALUE = 0, 1  # towers of an actor-critic
@@ -47,9 +41,9 @@ class Inputs:
 class Tower:
     """An encoder, hidden layers and a linear layer."""
 
-    encoder: Encoder
+    encoder: players.Encoder
     layers: tuple[Layer, ...]
-    activation: Activation
+    activation: players.Activation
     num_outputs: int
     init: Init = "uniform"
     last_scale: float = 1.0  # factor of the last layer's first weights
@@ -58,10 +52,10 @@ class Tower:
     value and advantages share all but the last layer"""
 
 
-def num_read(encoder: Encoder, inputs: Inputs) -> int:
+def num_read(encoder: players.Encoder, inputs: Inputs) -> int:
     """Return how many numbers of the points an encoder looks at, the first ones."""
-    num_points = encoder.num_points if isinstance(encoder, FlattenEncoder) else inputs.num_points
-    return num_points * inputs.dimension
+    looks_at = encoder if isinstance(encoder, players.FlattenEncoder) else inputs
+    return looks_at.num_points * inputs.dimension
 
 
 @dataclass(frozen=True)
@@ -135,18 +129,15 @@ class Item:
 class WeightLayout:
     """What networks of one structure consist of, and where in the bank it lies.
 
-    Attributes:
-        groups: in the order of the forward pass, so that something earlier writes each of them.
-        heads: of the attentions.
-        towers: the items of each tower in the order of the forward pass.
-        size, statistics_size: of one member, W and S.
+    Groups and the items of each tower are in the order of the forward pass, so that something
+    earlier writes each group.
     """
 
     groups: tuple[Group, ...]
-    heads: tuple[Heads, ...]
+    heads: tuple[Heads, ...]  # of the attentions
     towers: tuple[tuple[Item, ...], ...]
-    size: int
-    statistics_size: int
+    size: int  # W
+    statistics_size: int  # S
 
     @property
     def affines(self) -> tuple[Affine, ...]:
@@ -175,9 +166,8 @@ def weight_layout(inputs: Inputs, towers: tuple[Tower, ...]) -> WeightLayout:
         walk.tower(inputs, tower, name=f"{index}." if len(towers) > 1 else "")
         for index, tower in enumerate(towers)
     )
-    return WeightLayout(
-        tuple(walk.groups), tuple(walk.heads), items, walk.size, walk.statistics_size
-    )
+    groups, heads = tuple(walk.groups), tuple(walk.heads)
+    return WeightLayout(groups, heads, items, walk.size, walk.statistics_size)
 
 
 class _Walk:
@@ -188,15 +178,11 @@ class _Walk:
         self.heads: list[Heads] = []
         self.size = 0
         self.statistics_size = 0
-        self._prefix = ""
-        self._init: Init = "uniform"
         self._affines: list[Affine] = []
-        self._items: list[Item] = []
-        self._num_named = 0
 
     def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[Item, ...]:
-        self._prefix, self._num_named, self._items = name, 0, []
-        self._init = tower.init
+        self._prefix, self._num_named, self._init = name, 0, tower.init
+        self._items: list[Item] = []
         units = self._encoder(inputs, tower)
         for layer in tower.layers:
             units = self._layer(layer, units)
@@ -209,16 +195,16 @@ class _Walk:
         """Note the encoder; return the group of its features."""
         per_point = inputs.dimension + inputs.num_more
         match tower.encoder:
-            case FlattenEncoder(num_points=num_points):
+            case players.FlattenEncoder(num_points=num_points):
                 width = num_points * inputs.dimension + inputs.num_more
                 return self._group(width, is_hidden=False)
-            case DeepSetsEncoder(widths=widths):
+            case players.DeepSetsEncoder(widths=widths):
                 units = self._group(per_point, is_hidden=False)
                 for width in widths:
                     units = self._hidden(units, self._group(width))
                     self._item(FixedLayer("point", width))
                 return units
-            case AttentionEncoder(width=width, heads=heads, blocks=blocks):
+            case players.AttentionEncoder(width=width, heads=heads, blocks=blocks):
                 stream = self._linear(self._group(per_point, is_hidden=False), self._group(width))
                 self._item(FixedLayer("embedding", width))
                 for _ in range(blocks):
@@ -236,8 +222,7 @@ class _Walk:
         from_attention = self._affines[-1]
         self._norm(stream, "layer_norm")
         self._linear(self._hidden(stream, self._group(width)), stream)
-        block = FixedLayer("block", width, heads)
-        self._item(block, identity=(from_attention, self._affines[-1]))
+        self._item(FixedLayer("block", width, heads), from_attention, self._affines[-1])
 
     def _layer(self, layer: Layer, units: int) -> int:
         match layer:
@@ -261,7 +246,7 @@ class _Walk:
         last_norm = self._affines[-1]
         if is_projected:
             self._norm(self._hidden(units, written), norm)
-        self._item(layer, identity=(last_norm,), is_projected=is_projected)
+        self._item(layer, last_norm, is_projected=is_projected)
         return written
 
     def _group(self, width: int, *, is_hidden: bool = True) -> int:
@@ -300,13 +285,7 @@ class _Walk:
         self._affines.append(affine)
         self.size = affine.bias.stop
 
-    def _item(
-        self,
-        layer: Layer | FixedLayer,
-        *,
-        identity: tuple[Affine, ...] = (),
-        is_projected: bool = False,
-    ) -> None:
+    def _item(self, layer: Layer | FixedLayer, *zero: Affine, is_projected: bool = False) -> None:
         """Close the item that the affines noted since the last one make up."""
-        self._items.append(Item(layer, tuple(self._affines), identity, is_projected))
+        self._items.append(Item(layer, tuple(self._affines), zero, is_projected))
         self._affines = []

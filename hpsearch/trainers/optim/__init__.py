@@ -14,16 +14,7 @@ from hpsearch.game.kernels import default_backend
 from hpsearch.trainers.config.optim import AdamArgs, AdamWArgs, Optim, SGDArgs
 from hpsearch.trainers.members import column
 from hpsearch.trainers.optim import adam_cpu, reference
-from hpsearch.trainers.optim.reference import (
-    Averages,
-    Hyperparameters,
-    Optimizer,
-    TargetWeights,
-    Update,
-    clipping,
-    follow,
-    scaled,
-)
+from hpsearch.trainers.optim.reference import Optimizer, TargetWeights, Update, clipping
 
 __all__ = ["SGD", "Adam", "Optimizer", "TargetWeights", "Update", "build_optimizer", "clipping"]
 
@@ -42,17 +33,18 @@ class Adam:
     def __init__(self, weights: Tensor, args: Sequence[AdamArgs]) -> None:
         device = weights.device
         decays = [arg.weight_decay if isinstance(arg, AdamWArgs) else 0.0 for arg in args]
-        self._hyperparameters = Hyperparameters(
+        self._hyperparameters = reference.AdamOptions(
             column([arg.beta1 for arg in args], device)[:, None],
             column([arg.beta2 for arg in args], device)[:, None],
             column([arg.eps for arg in args], device)[:, None],
             column(decays, device)[:, None],
         )
         updates = torch.zeros(weights.shape[0], 1, device=device)
-        self.averages = Averages(torch.zeros_like(weights), torch.zeros_like(weights), updates)
+        zeros = torch.zeros_like(weights)
+        self.averages = reference.Averages(zeros, zeros.clone(), updates)
         self._pass = PASSES[default_backend(device)]
 
-    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None:
+    def step(self, weights: Tensor, update: Update, target: reference.Target) -> None:
         self.averages.updates.add_(update.active[:, None])
         self._pass(weights, update, self.averages, self._hyperparameters, target)
 
@@ -68,23 +60,20 @@ class Adam:
 
 
 class SGD:
-    """Gradient descent with momentum, as torch.optim.SGD defines it.
-
-    Attributes:
-        velocity: float32 (P, W), sum of the past gradients, each update's times ``momentum``.
-    """
+    """Gradient descent with momentum, as torch.optim.SGD defines it."""
 
     def __init__(self, weights: Tensor, args: Sequence[SGDArgs]) -> None:
         self._momentum = column([arg.momentum for arg in args], weights.device)[:, None]
         self._weight_decay = column([arg.weight_decay for arg in args], weights.device)[:, None]
+        # float32 (P, W), sum of the past gradients, each update's times ``momentum``
         self.velocity = torch.zeros_like(weights)
 
-    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None:
-        active = update.active[:, None]
-        velocity = self._momentum * self.velocity + scaled(update) + self._weight_decay * weights
+    def step(self, weights: Tensor, update: Update, target: reference.Target) -> None:
+        active, gradients = update.active[:, None], reference.scaled(update)
+        velocity = self._momentum * self.velocity + gradients + self._weight_decay * weights
         self.velocity.copy_(torch.where(active, velocity, self.velocity))
         weights.sub_(update.lr[:, None] * active * velocity)
-        follow(target, weights)
+        reference.follow(target, weights)
 
     def forget(self) -> None:
         self.velocity.zero_()

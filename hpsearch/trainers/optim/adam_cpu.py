@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import batched, scalar
-from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
+from hpsearch.trainers.optim.reference import AdamOptions, Averages, Target, TargetWeights, Update
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -17,30 +17,12 @@ ZERO = np.float32(0.0)
 
 
 def adam(
-    weights: Tensor,
-    update: Update,
-    averages: Averages,
-    hyperparameters: Hyperparameters,
-    target: TargetWeights | None,
+    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
 ) -> None:
     # Without a target network the weights stand in for it; tau 0 leaves them as they are.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
-    _update(
-        weights.numpy(),
-        update.gradients.numpy(),
-        update.scale.numpy(),
-        update.lr.numpy(),
-        update.active.numpy(),
-        averages.mean.numpy(),
-        averages.square.numpy(),
-        averages.updates.numpy(),
-        hyperparameters.beta1.numpy(),
-        hyperparameters.beta2.numpy(),
-        hyperparameters.eps.numpy(),
-        hyperparameters.weight_decay.numpy(),
-        followed.weights.numpy(),
-        followed.tau.numpy(),
-    )
+    tensors = (weights, *update, *averages, *how, *followed)
+    _update(*(tensor.numpy() for tensor in tensors))
 
 
 @batched
@@ -60,7 +42,7 @@ def _update(
     target: Floats,
     tau: Floats,
 ) -> None:
-    """Update all members; shapes as in `Update`, `Averages`, `Hyperparameters`, `TargetWeights`."""
+    """Update all members; shapes as in `Update`, `Averages`, `AdamOptions`, `TargetWeights`."""
     num_members, num_weights = weights.shape
     num_chunks = (num_weights + CHUNK - 1) // CHUNK
     for task in numba.prange(num_members * num_chunks):

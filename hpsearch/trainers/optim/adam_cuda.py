@@ -7,17 +7,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
+from hpsearch.trainers.optim.reference import AdamOptions, Averages, Target, TargetWeights, Update
 
 BLOCK: Final = 1024  # weights of a program
 
 
 def adam(
-    weights: Tensor,
-    update: Update,
-    averages: Averages,
-    hyperparameters: Hyperparameters,
-    target: TargetWeights | None,
+    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
 ) -> None:
     num_members, num_weights = weights.shape
     # Without a target network any bank does: the program does not look at it.
@@ -28,7 +24,7 @@ def adam(
             weights,
             *update,
             *averages,
-            *hyperparameters,
+            *how,
             *followed,
             num_weights,
             HAS_TARGET=target is not None,

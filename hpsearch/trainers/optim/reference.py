@@ -24,12 +24,13 @@ class TargetWeights(NamedTuple):
     tau: Tensor  # float32 (P,), the share of the way that they go (Polyak averaging); 0 leaves them
 
 
-class Optimizer(Protocol):
-    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None: ...
+Target = TargetWeights | None
 
-    def forget(self) -> None:
-        """Begin with empty averages again."""
-        ...
+
+class Optimizer(Protocol):
+    def step(self, weights: Tensor, update: Update, target: Target) -> None: ...
+
+    def forget(self) -> None: ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -43,14 +44,11 @@ def clipping(gradients: Tensor, max_norm: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled(update: Update) -> Tensor:
-    """Return the gradients (P, W) times their factors, 0 for members that stand still.
-
-    Not times 0: a gradient that overflowed would then be no number.
-    """
+    """Return gradients (P, W) by their factors; 0 where a member stands still, even of infinity."""
     return (update.gradients * update.scale[:, None]).where(update.active[:, None], 0.0)
 
 
-def follow(target: TargetWeights | None, weights: Tensor) -> None:
+def follow(target: Target, weights: Tensor) -> None:
     """Move a target network's weights, if there is one, towards ``weights`` (P, W)."""
     if target is not None:
         target.weights.lerp_(weights, target.tau[:, None])
@@ -64,7 +62,7 @@ class Averages(NamedTuple):
     updates: Tensor  # float32 (P, 1), updates made by each member
 
 
-class Hyperparameters(NamedTuple):
+class AdamOptions(NamedTuple):
     beta1: Tensor  # decay of the average of the gradient
     beta2: Tensor  # decay of the average of its square
     eps: Tensor
@@ -72,21 +70,17 @@ class Hyperparameters(NamedTuple):
 
 
 def adam(
-    weights: Tensor,
-    update: Update,
-    averages: Averages,
-    hyperparameters: Hyperparameters,
-    target: TargetWeights | None,
+    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
 ) -> None:
     """Make an update that has been counted already."""
     active, gradients = update.active[:, None], scaled(update)
-    averages.mean.lerp_(gradients, (1 - hyperparameters.beta1) * active)
-    averages.square.lerp_(gradients.square(), (1 - hyperparameters.beta2) * active)
+    averages.mean.lerp_(gradients, (1 - how.beta1) * active)
+    averages.square.lerp_(gradients.square(), (1 - how.beta2) * active)
     # An inactive member may never have been updated; 1 keeps its division finite.
     count = averages.updates.clamp(min=1)
-    mean = averages.mean / (1 - hyperparameters.beta1**count)
-    square = averages.square / (1 - hyperparameters.beta2**count)
+    mean = averages.mean / (1 - how.beta1**count)
+    square = averages.square / (1 - how.beta2**count)
     rate = update.lr[:, None] * active
-    weights.mul_(1 - rate * hyperparameters.weight_decay)
-    weights.sub_(rate * mean / (square.sqrt() + hyperparameters.eps))
+    weights.mul_(1 - rate * how.weight_decay)
+    weights.sub_(rate * mean / (square.sqrt() + how.eps))
     follow(target, weights)
