@@ -97,13 +97,9 @@ class ParsedCommand(NamedTuple):
     function: Callable[..., int]
 
 
+@printable_streams()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    with printable_streams():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     # Threads that wait for each other by spinning starve where other programs run too. Read when
     # torch is imported, and inherited by jobs.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -122,7 +118,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 1
     except Exception as error:
         code = _say_error(error)
-        return _after_full_disk(parsed) if is_full(error) else code
+        if is_full(error) and parsed.name in TRAINING:
+            study, runs = parsed.arguments["study"], parsed.arguments["runs"]
+            retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
+            _say(f"trials that failed because the disk was full are tried again by: {retry}")
+        return DiskError.exit_code if is_full(error) else code
 
 
 def _say_error(error: Exception) -> int:
@@ -159,15 +159,6 @@ def _say(sentence: str) -> None:
     print(f"hpsearch: {sentence}", file=sys.stderr)
 
 
-def _after_full_disk(parsed: ParsedCommand) -> int:
-    """Say how trials go on that failed of a full disk, if the command let any train."""
-    if parsed.name in TRAINING:
-        study, runs = parsed.arguments["study"], parsed.arguments["runs"]
-        retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
-        _say(f"trials that failed because the disk was full are tried again by: {retry}")
-    return DiskError.exit_code
-
-
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     """Read the words of a command line, ``sys.argv`` where None are given.
 
@@ -180,8 +171,9 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
         raise UsageError(unknown_name("command", name, NAMES))
     options, unparsed = parser.parse_known_args(words)
     values = vars(options)
-    if name is None:
-        return ParsedCommand("", {}, lambda: _print_help(parser))
+    if name is None:  # like git, with an exit code that tells programs that nothing was done
+        parser.print_help()
+        return ParsedCommand("", {}, lambda: UsageError.exit_code)
     # argparse stops filling a list argument at the first option; the rest is in `unparsed`.
     list_argument: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
     if list_argument is not None and not any(word.startswith("-") for word in unparsed):
@@ -189,12 +181,6 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     elif unparsed:
         parser.error(f"unrecognized arguments: {' '.join(unparsed)}")
     return ParsedCommand(name, values, values.pop("function"))
-
-
-def _print_help(parser: argparse.ArgumentParser) -> int:
-    """Print the help; like git, with an exit code that tells programs that nothing was done."""
-    parser.print_help()
-    return UsageError.exit_code
 
 
 def build_parser() -> argparse.ArgumentParser:

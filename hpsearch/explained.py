@@ -109,16 +109,12 @@ class _Writer:
     def _alternatives(self, hint: Any, chosen: type, depth: int) -> Iterator[str]:
         """Yield what else could stand in a block's place."""
         options = _options(hint)
-        blocks = [
-            option
-            for option in options
-            if dataclasses.is_dataclass(option) and option is not chosen
-        ]
-        if not blocks or options in self._listed:
-            return
-        self._listed.add(options)
-        for block in blocks:
-            yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
+        blocks = [option for option in options if dataclasses.is_dataclass(option)]
+        if options not in self._listed:
+            self._listed.add(options)
+            for block in blocks:
+                if block is not chosen:
+                    yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
 
     def _kinds(self, kinds: tuple[Any, ...], depth: int) -> Iterator[str]:
         """Yield what may stand in a list or mapping, and what its keys mean."""
@@ -177,15 +173,10 @@ def _line(text: str, note: str, depth: int) -> Iterator[str]:
 
 def _items(value: Any, depth: int) -> Iterator[str]:
     """Yield a line an item of a list or mapping; what has its default is left out."""
-    if isinstance(value, Mapping):
-        lines = [
-            f"{name}: {yaml_file.dump_inline(_without_defaults(item))}"
-            for name, item in value.items()
-        ]
-    else:
-        lines = [f"- {yaml_file.dump_inline(_without_defaults(item))}" for item in value]
-    for line in lines:
-        yield f"{INDENT * depth}{line}"
+    is_mapping = isinstance(value, Mapping)
+    for item in value:
+        head, block = (f"{item}:", value[item]) if is_mapping else ("-", item)
+        yield f"{INDENT * depth}{head} {yaml_file.dump_inline(_without_defaults(block))}"
 
 
 def _without_defaults(config: Any) -> dict[str, Any]:
@@ -199,19 +190,17 @@ def _without_defaults(config: Any) -> dict[str, Any]:
 
 
 def _form(cls: Any) -> str:
-    return f"{{{', '.join(_form_keys(cls))}}}"
-
-
-def _form_keys(cls: Any) -> Iterator[str]:
+    keys = []
     hints = field_hints(cls)
     for field in dataclasses.fields(cls):
         names, default = _literals(hints[field.name]), _default(field)
         if len(names) == 1:
-            yield f"{field.name}: {names[0]}"
+            keys.append(f"{field.name}: {names[0]}")
         elif default is dataclasses.MISSING or dataclasses.is_dataclass(default):
-            yield field.name
+            keys.append(field.name)
         else:
-            yield f"{field.name}: {yaml_file.dump_inline(to_plain(default))}"
+            keys.append(f"{field.name}: {yaml_file.dump_inline(to_plain(default))}")
+    return f"{{{', '.join(keys)}}}"
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:

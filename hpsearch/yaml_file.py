@@ -72,14 +72,10 @@ class _Bounded(Composer, SafeConstructor, Resolver):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, list | dict):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is not a name", key_node.start_mark
-                )
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
+            is_name = not isinstance(key, list | dict)
+            if not is_name or key in seen:
+                fault = f"the key {key!r} {'stands twice' if is_name else 'is not a name'}"
+                raise yaml.constructor.ConstructorError(None, None, fault, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -150,14 +146,7 @@ else:
 
 
 # PyYAML's own constructors raise all kinds: ValueError for the 13th month, IndexError for !!int ''.
-_FAULTS = (
-    yaml.YAMLError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
+_FAULTS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def load(path: Path) -> Any:

@@ -259,7 +259,7 @@ def test_a_wheel_holds_what_is_shipped(tmp_path, monkeypatch):
         assert (ROOT / source).exists()
         assert target == f"hpsearch/files/{source}"
     assert shipped_module.shipped("studies/quickstart.yaml") == ROOT / "studies/quickstart.yaml"
-    monkeypatch.setattr(shipped_module, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(shipped_module, "__file__", str(tmp_path / "files.py"))
     (tmp_path / "files/studies").mkdir(parents=True)
     (tmp_path / "files/studies/quickstart.yaml").write_text("")
     assert shipped_module.shipped("studies/quickstart.yaml").parent.parent.name == "files"
