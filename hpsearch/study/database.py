@@ -246,13 +246,12 @@ class StudyRecords:
 
     def set_spec(self, study_id: int, spec: str) -> None:
         """Write what may change between runs; only for the process that holds the lease."""
-        self._set(study_id, {"spec": spec})
+        self._execute(sa.update(StudyRow).where(StudyRow.id == study_id).values(spec=spec))
 
     def set_state(self, study_id: int, state: str) -> None:
-        self._set(study_id, {"state": state})
+        self._execute(sa.update(StudyRow).where(StudyRow.id == study_id).values(state=state))
 
-    def _set(self, study_id: int, values: dict[str, str]) -> None:
-        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(values)
+    def _execute(self, statement: sa.Update) -> None:
         self._database.transaction(lambda session: session.execute(statement))
 
 

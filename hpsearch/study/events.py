@@ -144,14 +144,13 @@ def read_nodes(database: Database, study_id: int) -> list[Node]:
         parents = defaultdict[int, list[str]](list)
         for edge in session.scalars(edges):
             parents[edge.checkpoint_id].append(edge.sha256)
-        return [_node(row, parents[row.id]) for row in session.scalars(checkpoints)]
+        nodes = []
+        for row in session.scalars(checkpoints):
+            origin = tuple(parents[row.id]), row.operator, row.adopted, row.seed
+            nodes.append(Node(row.trial, row.step, row.sha256, *origin, json.loads(row.changes)))
+        return nodes
 
     return database.transaction(work)
-
-
-def _node(row: CheckpointRow, parents: list[str]) -> Node:
-    origin = (tuple(parents), row.operator, row.adopted, row.seed, json.loads(row.changes))
-    return Node(row.trial, row.step, row.sha256, *origin)
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ class EventLog:
 
 
 class DriverLog:
-    """The driver's log, for people: a line for every event, in a file opened at the first one."""
+    """For people: a line for every event, in a file opened at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -38,9 +38,8 @@ def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]
     """Return trials by their numbers, without curves, as of one moment within a transaction."""
     params, distributions = _read_params(connection, ids)
     values: dict[int, dict[int, float]] = defaultdict(dict)
-    for trial, place, number, kind in _rows(
-        connection, VALUES, ids, "objective", "value", "value_type"
-    ):
+    rows = _rows(connection, VALUES, ids, "objective", "value", "value_type")
+    for trial, place, number, kind in rows:
         values[trial][place] = _NUMBERS[kind.name] if number is None else number
     user, system = (_read_attrs(connection, table, ids) for table in (USER_ATTRS, SYSTEM_ATTRS))
     columns = ("number", "state", "datetime_start", "datetime_complete")
@@ -117,8 +116,8 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         trial.number = trial.count_past_trials(session)
         key = {"trial_id": trial.trial_id}
         parameters = [
-            key
-            | {
+            {
+                "trial_id": trial.trial_id,
                 "param_name": name,
                 "param_value": distribution.to_internal_repr(draft.params[name]),
                 "distribution_json": distribution_to_json(distribution),
@@ -141,16 +140,9 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
 def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> None:
     """Write values of learning curves; those that had arrived are replaced."""
     model = models.TrialIntermediateValueModel
-    kind = model.TrialIntermediateValueType.FINITE
-    rows = [
-        {
-            "trial_id": trial_id,
-            "step": step,
-            "intermediate_value": value,
-            "intermediate_value_type": kind,
-        }
-        for trial_id, step, value in values
-    ]
+    kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
+    columns = ("trial_id", "step", "intermediate_value")
+    rows = [kind | dict(zip(columns, value, strict=True)) for value in values]
     with _create_scoped_session(storage.scoped_session) as session:
         for trial_id, step, _ in values:
             session.execute(
