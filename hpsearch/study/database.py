@@ -149,9 +149,8 @@ class Database:
     def transaction(self, work: Callable[[Session], T]) -> T:
         """Return what ``work`` returns, once everything it did is written; else nothing is.
 
-        Raises StorageUnavailableError if the database stayed away, or the connection was lost while
-        a change was written, which may have arrived; StorageError if it cannot be used; DiskError
-        if it cannot be written.
+        Raises StorageUnavailableError if the database stayed away, or was lost while a change was
+        written, which may have arrived; StorageError, DiskError if it cannot be used or written.
         """
         return persist(self.url, lambda: self._attempt(work))
 

@@ -175,8 +175,7 @@ def engine_options(url: str) -> dict[str, Any]:
 
 def create_directory(url: str) -> None:
     """Create the directory of a SQLite file; a DiskError if that is not possible."""
-    file = sqlite_file(url)
-    if file:
+    if file := sqlite_file(url):
         try:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

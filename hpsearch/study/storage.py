@@ -117,9 +117,8 @@ class MirroredStorage(BaseStorage):
 
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
         if study_id not in self._directions:
-            self._directions[study_id] = self._persist(
-                lambda: self._backend.get_study_directions(study_id)
-            )
+            read = self._backend.get_study_directions
+            self._directions[study_id] = self._persist(lambda: read(study_id))
         return list(self._directions[study_id])
 
     # New trials.
