@@ -22,7 +22,6 @@ from hpsearch.errors import CorruptError, DiskError, unwritten
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file at ``path`` by ``text``; raises as `write_bytes` does."""
     write_bytes(path, text.encode())
 
 
@@ -138,8 +137,7 @@ def contents(path: Path, limit: int = MAX_FILE, *, follows_links: bool = True) -
 def read_json(path: Path, limit: int = MAX_FILE) -> Any:
     """Return what the JSON file at ``path`` holds, None if there is no file.
 
-    Raises CorruptError if it is no regular file of JSON of bounded size and depth, DiskError if it
-    cannot be read.
+    Raises CorruptError if it is no file of JSON within the bounds, DiskError if it cannot be read.
     """
     try:
         return parse_json(contents(path, limit))
@@ -168,9 +166,8 @@ def parse_json(data: bytes | str) -> Any:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without their ends; what follows the last end is no line.
 
-    The file is not held in memory; a line of more than MAX_LINE bytes is passed over. Raises
-    FileNotFoundError; CorruptError if it is no regular file, or of more than MAX_LINES bytes;
-    DiskError if it cannot be read.
+    A line of more than MAX_LINE bytes is passed over. Raises FileNotFoundError; CorruptError if it
+    is no regular file, or of more than MAX_LINES bytes; DiskError if it cannot be read.
     """
     try:
         with open_file(path, MAX_LINES) as file:

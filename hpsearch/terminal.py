@@ -19,8 +19,7 @@ def say(sentence: str) -> None:
 class Terminal(Console):
     """A console on which texts from files and programs steer nothing.
 
-    rich alone would let the escape sequences of a text through to the terminal, and take brackets
-    in it for markup.
+    rich alone would let escape sequences through to the terminal, and take brackets for markup.
     """
 
     def __init__(
@@ -80,8 +79,7 @@ def is_live(console: Console) -> bool:
     """Return whether a console can show what changes; else it is a log, for lines.
 
     A log is a file or pipe, also where FORCE_COLOR makes rich take it for a terminal; a terminal
-    that cannot move its cursor (TERM=dumb); and whatever a CI service gives, since it keeps what
-    was drawn over.
+    that cannot move its cursor (TERM=dumb); and what CI gives, which keeps what was drawn over.
     """
     in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     return console.file.isatty() and console.is_interactive and not in_ci

@@ -35,6 +35,10 @@ class _Bounded(Composer, SafeConstructor, Resolver):
     _sizes: dict[yaml.Node, tuple[int, int]]
     """how many nodes each stands for, and how deep they are nested"""
 
+    def compose_document(self) -> yaml.Node | None:
+        self._sizes = {}
+        return super().compose_document()
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         is_alias = self.check_event(yaml.AliasEvent)  # type: ignore[attr-defined]  # of the parser
         self._depth += 1
@@ -126,10 +130,6 @@ _PortableDumper.add_implicit_resolver(_FLOAT, _EXPONENT, _FIRST)
 class _Loader(_Bounded, yaml.SafeLoader):
     """Says what is wrong with a file in PyYAML's words."""
 
-    def __init__(self, text: str) -> None:
-        yaml.SafeLoader.__init__(self, text)
-        self._sizes = {}
-
 
 if TYPE_CHECKING or yaml.__with_libyaml__:
 
@@ -139,7 +139,6 @@ if TYPE_CHECKING or yaml.__with_libyaml__:
         def __init__(self, text: str) -> None:
             yaml.CSafeLoader.__init__(self, text)
             Composer.__init__(self)
-            self._sizes = {}
 
 else:
     _QuickLoader = _Loader
