@@ -1,8 +1,4 @@
-"""The command line: all commands; words become a call of one, an error becomes a sentence.
-
-Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
-7 damaged file, 8 training failed, 130 interrupted.
-"""
+"""The command line: all commands; words become a call of one, an error becomes a sentence."""
 
 import argparse
 import os
@@ -14,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
-from hpsearch import __version__
+from hpsearch import __version__, errors
 from hpsearch.commands.begin import init, validate
 from hpsearch.commands.command import Argument, command
 from hpsearch.commands.derive import breed, confirm, replay
@@ -25,15 +21,6 @@ from hpsearch.commands.read import best, lineage, ls, status, trials
 from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop, submit, tick
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
-from hpsearch.errors import (
-    INTERRUPTED,
-    DiskError,
-    HpsearchError,
-    UsageError,
-    is_full,
-    remedy,
-    unknown_name,
-)
 from hpsearch.names import runs_option
 from hpsearch.printable import printable_streams
 
@@ -96,13 +83,9 @@ class ParsedCommand(NamedTuple):
     function: Callable[..., int | None]
 
 
+@printable_streams()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    with printable_streams():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     # Threads that wait for each other by spinning starve where other programs run too. Read when
     # torch is imported, and inherited by jobs.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -114,30 +97,34 @@ def _run(arguments: Sequence[str] | None) -> int:
         return parsed.function(**parsed.arguments) or 0
     except KeyboardInterrupt:
         _say("interrupted")
-        return INTERRUPTED
+        return errors.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         code = _say_error(error)
-        return _after_full_disk(parsed) if is_full(error) else code
+        if errors.is_full(error) and parsed.name in TRAINING:
+            study, runs = parsed.arguments["study"], parsed.arguments["runs"]
+            retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
+            _say(f"trials that failed because the disk was full are tried again by: {retry}")
+        return errors.DiskError.exit_code if errors.is_full(error) else code
 
 
 def _say_error(error: Exception) -> int:
-    if isinstance(error, HpsearchError):
+    if isinstance(error, errors.HpsearchError):
         _say(f"{error}")
         return error.exit_code
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         _say(
-            f"a file operation failed{where}: {error.strerror or error}; {remedy(error)}, then run "
-            "the same command again"
+            f"a file operation failed{where}: {error.strerror or error}; {errors.remedy(error)}, "
+            "then run the same command again"
         )
-        return DiskError.exit_code
-    if is_full(error):  # of a library that raises errors of its own
+        return errors.DiskError.exit_code
+    if errors.is_full(error):  # of a library that raises errors of its own
         _say(f"the disk is full ({error}); free some space")
-        return DiskError.exit_code
+        return errors.DiskError.exit_code
     # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
     try:
         with tempfile.NamedTemporaryFile(
@@ -151,20 +138,11 @@ def _say_error(error: Exception) -> int:
         f"a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already done is "
         f"lost; please report it with {report}"
     )
-    return HpsearchError.exit_code
+    return errors.HpsearchError.exit_code
 
 
 def _say(sentence: str) -> None:
     print(f"hpsearch: {sentence}", file=sys.stderr)
-
-
-def _after_full_disk(parsed: ParsedCommand) -> int:
-    """Say how trials go on that failed of a full disk, if the command let any train."""
-    if parsed.name in TRAINING:
-        study, runs = parsed.arguments["study"], parsed.arguments["runs"]
-        retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
-        _say(f"trials that failed because the disk was full are tried again by: {retry}")
-    return DiskError.exit_code
 
 
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:
@@ -176,11 +154,12 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     words = sys.argv[1:] if arguments is None else arguments
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name not in NAMES:  # argparse would not say which one was meant
-        raise UsageError(unknown_name("command", name, NAMES))
+        raise errors.UsageError(errors.unknown_name("command", name, NAMES))
     options, unparsed = parser.parse_known_args(words)
     values = vars(options)
-    if name is None:
-        return ParsedCommand("", {}, lambda: _print_help(parser))
+    if name is None:  # like git, with an exit code that tells programs that nothing was done
+        parser.print_help()
+        return ParsedCommand("", {}, lambda: errors.UsageError.exit_code)
     # argparse stops filling a list argument at the first option; the rest is in `unparsed`.
     list_argument: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
     if list_argument is not None and not any(word.startswith("-") for word in unparsed):
@@ -188,12 +167,6 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     elif unparsed:
         parser.error(f"unrecognized arguments: {' '.join(unparsed)}")
     return ParsedCommand(name, values, values.pop("function"))
-
-
-def _print_help(parser: argparse.ArgumentParser) -> int:
-    """Print the help; like git, with an exit code that tells programs that nothing was done."""
-    parser.print_help()
-    return UsageError.exit_code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -206,14 +179,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     added = parser.add_subparsers(title="commands", metavar="COMMAND")
     for subcommand in chain.from_iterable(COMMANDS.values()):
-        lines = "".join(
-            f"\n  hpsearch {subcommand.name} {words}".rstrip(" ") for words in subcommand.examples
-        )
+        name, examples, summary = subcommand.name, subcommand.examples, subcommand.summary
+        lines = "".join(f"\n  hpsearch {name} {words}".rstrip(" ") for words in examples)
         own = added.add_parser(
-            subcommand.name,
-            help=subcommand.summary,
-            description=f"{subcommand.summary[0].upper()}{subcommand.summary[1:]}.",
-            epilog=f"{'examples' if len(subcommand.examples) > 1 else 'example'}:{lines}",
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"{'examples' if len(examples) > 1 else 'example'}:{lines}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         subcommand.add_arguments(own)
@@ -230,21 +202,18 @@ class GroupedHelp(argparse.RawDescriptionHelpFormatter):
         lines = {line.dest: line for line in action._get_subactions()}
         # argparse measures the names without the indentation that they get.
         self._action_max_length += self._indent_increment
-        text = ""
+        text, format_line = "", super()._format_action
         for title, commands in COMMANDS.items():
             text += f"{'':{self._current_indent}}{title}:\n"
             self._indent()
-            text += "".join(
-                super(GroupedHelp, self)._format_action(lines[subcommand.name])
-                for subcommand in commands
-            )
+            text += "".join(format_line(lines[subcommand.name]) for subcommand in commands)
             self._dedent()
         return text
 
 
 def entry() -> NoReturn:
     code = main()
-    if code == INTERRUPTED:
+    if code == errors.INTERRUPTED:
         # A Ctrl-C that Python met while it compiled text (a dataclass, during the imports) would
         # make it end by the signal, though it was handled.
         sys.stdout.flush()

@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -37,15 +38,10 @@ def _own_notes(cls: Any) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
     notes: dict[str, str] = {}
-    field = None
-    for node in tree.body:
-        match node:
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                field = name
-                continue
-            case ast.Expr(value=ast.Constant(value=str(text))) if field is not None:
-                notes[field] = " ".join(text.split())
-        field = None
+    for field, node in pairwise(tree.body):
+        match field, node:
+            case ast.AnnAssign(target=name), ast.Expr(value=ast.Constant(value=str(text))):
+                notes[ast.unparse(name)] = " ".join(text.split())
     return notes
 
 
@@ -67,7 +63,6 @@ def explained(config: Any) -> str:
 
 
 def remark(text: str, depth: int = 0) -> list[str]:
-    """Return a sentence as lines of comments."""
     lead = f"{INDENT * depth}# "
     return textwrap.wrap(
         text, WIDTH, initial_indent=lead, subsequent_indent=lead, break_long_words=False
@@ -81,12 +76,11 @@ class _Writer:
         self._listed: set[tuple[Any, ...]] = set()
 
     def keys(self, config: Any, depth: int, *, per_member: bool) -> Iterator[list[str]]:
-        hints = field_hints(_class_of(config))
+        cls: Any = type(config)
         for field in dataclasses.fields(config):
-            hint = hints[field.name]
+            hint, value = field_hints(cls)[field.name], getattr(config, field.name)
             marked = per_member or PER_MEMBER in metadata_of(hint)
-            value = getattr(config, field.name)
-            note = _note(_class_of(config), field, value, hint, marked=marked)
+            note = _note(cls, field, value, hint, marked=marked)
             yield list(self._key(field.name, hint, value, note, depth, marked=marked))
 
     def _key(
@@ -109,16 +103,11 @@ class _Writer:
     def _alternatives(self, hint: Any, chosen: type, depth: int) -> Iterator[str]:
         """Yield what else could stand in a block's place."""
         options = _options(hint)
-        blocks = [
-            option
-            for option in options
-            if dataclasses.is_dataclass(option) and option is not chosen
-        ]
-        if not blocks or options in self._listed:
-            return
-        self._listed.add(options)
-        for block in blocks:
-            yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
+        blocks = [it for it in options if dataclasses.is_dataclass(it) and it is not chosen]
+        if blocks and options not in self._listed:
+            self._listed.add(options)
+            for block in blocks:
+                yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
 
     def _kinds(self, kinds: tuple[Any, ...], depth: int) -> Iterator[str]:
         """Yield what may stand in a list or mapping, and what its keys mean."""
@@ -138,11 +127,10 @@ class _Writer:
 
 def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, marked: bool) -> str:
     what, default = _what(cls, field.name, hint), _default(field)
-    if field.name == _tag(cls) or default is dataclasses.MISSING:
-        pass
-    elif default == value:
+    has_default = field.name != _tag(cls) and default is not dataclasses.MISSING
+    if has_default and default == value:
         what = f"{what} (the default)" if what else "the default"
-    elif not dataclasses.is_dataclass(default):
+    elif has_default and not dataclasses.is_dataclass(default):
         what = f"{what} (default: {yaml_file.dump_inline(to_plain(default))})".strip()
     return f"{what}; P" if marked and what else what
 
@@ -177,20 +165,16 @@ def _line(text: str, note: str, depth: int) -> Iterator[str]:
 
 def _items(value: Any, depth: int) -> Iterator[str]:
     """Yield a line an item of a list or mapping; what has its default is left out."""
-    if isinstance(value, Mapping):
-        lines = [
-            f"{name}: {yaml_file.dump_inline(_without_defaults(item))}"
-            for name, item in value.items()
-        ]
-    else:
-        lines = [f"- {yaml_file.dump_inline(_without_defaults(item))}" for item in value]
-    for line in lines:
-        yield f"{INDENT * depth}{line}"
+    is_mapping = isinstance(value, Mapping)
+    for item in value:
+        head, block = (f"{item}:", value[item]) if is_mapping else ("-", item)
+        yield f"{INDENT * depth}{head} {yaml_file.dump_inline(_without_defaults(block))}"
 
 
 def _without_defaults(config: Any) -> dict[str, Any]:
     """Return a block as plain data without what has its default, names excepted."""
-    hints, plain = field_hints(_class_of(config)), to_plain(config)
+    cls: Any = type(config)
+    hints, plain = field_hints(cls), to_plain(config)
     return {
         field.name: plain[field.name]
         for field in dataclasses.fields(config)
@@ -199,28 +183,22 @@ def _without_defaults(config: Any) -> dict[str, Any]:
 
 
 def _form(cls: Any) -> str:
-    return f"{{{', '.join(_form_keys(cls))}}}"
-
-
-def _form_keys(cls: Any) -> Iterator[str]:
+    keys = []
     hints = field_hints(cls)
     for field in dataclasses.fields(cls):
         names, default = _literals(hints[field.name]), _default(field)
         if len(names) == 1:
-            yield f"{field.name}: {names[0]}"
+            keys.append(f"{field.name}: {names[0]}")
         elif default is dataclasses.MISSING or dataclasses.is_dataclass(default):
-            yield field.name
+            keys.append(field.name)
         else:
-            yield f"{field.name}: {yaml_file.dump_inline(to_plain(default))}"
+            keys.append(f"{field.name}: {yaml_file.dump_inline(to_plain(default))}")
+    return f"{{{', '.join(keys)}}}"
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
-
-
-def _class_of(config: Any) -> Any:
-    return type(config)  # which is no key of a cache to mypy
 
 
 def _bare(hint: Any) -> Any:

@@ -22,19 +22,14 @@ from hpsearch.errors import CorruptError, DiskError, unwritten
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file at ``path`` by ``text``; raises as `write_bytes` does."""
     write_bytes(path, text.encode())
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace the file at ``path`` by ``data``.
+def write_bytes(path: Path, data: bytes, *, is_flushed: bool = True) -> None:
+    """Replace the file at ``path`` by ``data``, which survives a loss of power if flushed.
 
     Raises DiskError if that is not possible, such as on a full disk; the old file stays.
     """
-    _replace(path, data, is_flushed=True)
-
-
-def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
     temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         make_folder(path.parent)
@@ -55,17 +50,16 @@ def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
             temporary.unlink()
 
 
-def write_json(path: Path, data: Any) -> None:
-    write_text(path, json.dumps(data, indent=1) + "\n")
+def write_json(path: Path, data: Any, *, is_flushed: bool = True) -> None:
+    write_bytes(path, (json.dumps(data, indent=1) + "\n").encode(), is_flushed=is_flushed)
 
 
 def replace_json(path: Path, data: Any) -> None:
-    """Replace the file at ``path`` by ``data`` as JSON, without waiting for the disk.
+    """Write JSON without waiting for the disk; raises as `write_bytes` does.
 
     A reader sees the old file or the new one; a loss of power may leave either, or a damaged one.
-    Raises as `write_bytes` does.
     """
-    _replace(path, (json.dumps(data, indent=1) + "\n").encode(), is_flushed=False)
+    write_json(path, data, is_flushed=False)
 
 
 def make_folder(folder: Path) -> None:
@@ -103,10 +97,6 @@ MAX_DEPTH = 64  # to which lists and mappings may be nested; a configuration nee
 
 CANNOT_BE_KEPT = re.compile("[\x00\ud800-\udfff]")
 """characters that neither a database nor UTF-8 takes"""
-_FOR_GOOD = frozenset(
-    (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
-)
-"""what the system says of a path at which no file lies"""
 _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 """how such a character gets into JSON that was decoded without a fault"""
 
@@ -147,8 +137,7 @@ def contents(path: Path, limit: int = MAX_FILE, *, follows_links: bool = True) -
 def read_json(path: Path, limit: int = MAX_FILE) -> Any:
     """Return what the JSON file at ``path`` holds, None if there is no file.
 
-    Raises CorruptError if it is no regular file of JSON of bounded size and depth, DiskError if it
-    cannot be read.
+    Raises CorruptError if it is no file of JSON within the bounds, DiskError if it cannot be read.
     """
     try:
         return parse_json(contents(path, limit))
@@ -177,9 +166,8 @@ def parse_json(data: bytes | str) -> Any:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without their ends; what follows the last end is no line.
 
-    The file is not held in memory; a line of more than MAX_LINE bytes is passed over. Raises
-    FileNotFoundError; CorruptError if it is no regular file, or of more than MAX_LINES bytes;
-    DiskError if it cannot be read.
+    A line of more than MAX_LINE bytes is passed over. Raises FileNotFoundError; CorruptError if it
+    is no regular file, or of more than MAX_LINES bytes; DiskError if it cannot be read.
     """
     try:
         with open_file(path, MAX_LINES) as file:
@@ -208,7 +196,8 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 def is_for_good(error: OSError) -> bool:
     """Return whether an error says that there is no file, not that it cannot be read now."""
-    return error.errno in _FOR_GOOD
+    absent = errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG
+    return error.errno in absent
 
 
 def unreadable(path: Path, error: OSError) -> DiskError:
@@ -255,13 +244,11 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
-_PACKAGE = Path(__file__).parent
-
-
 def shipped(name: str) -> Path:
     """Return where a file lies that the repository holds as ``name``, such as studies/x.yaml.
 
     A wheel holds copies in ``hpsearch/files/``, which pyproject.toml lists.
     """
-    copy = _PACKAGE / "files" / name
-    return copy if copy.exists() else _PACKAGE.parent / name
+    package = Path(__file__).parent
+    copy = package / "files" / name
+    return copy if copy.exists() else package.parent / name

@@ -13,11 +13,9 @@ NAME_RULE = (
     "hyphens"
 )
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
 
 def is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text) is not None
 
 
 def proposed_name(text: str) -> str:

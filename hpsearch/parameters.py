@@ -97,11 +97,9 @@ class IntParameter:
         return (self.high - self.low) // self.step + 1
 
     def value(self, index: int) -> int:
-        """Return the value with this index, counted from the lowest."""
         return self.low + index * self.step
 
     def quantile(self, share: float) -> int:
-        """Return the value below which this share of the range lies, 0 <= share < 1."""
         if not self.log:
             return self.value(int(share * self.num_values()))
         # Every whole number owns the half-open interval around it, also at the two ends.
@@ -119,7 +117,6 @@ class CategoricalParameter:
     """categorical parameters and the values of them for which this one exists"""
 
     def check(self) -> Iterator[str]:
-        """Yield why the choices are not distinct plain data."""
         if not self.choices:
             yield "choices must hold at least one value"
         labels: list[Any] = []
@@ -140,11 +137,9 @@ class CategoricalParameter:
         return len(self.choices)
 
     def value(self, index: int) -> Any:
-        """Return the label of the choice with this index."""
         return label_of(self.choices[index])
 
     def quantile(self, share: float) -> Any:
-        """Return the label of the choice at this share of the list, 0 <= share < 1."""
         return self.value(int(share * len(self.choices)))
 
     def labels(self) -> tuple[Any, ...]:
@@ -152,7 +147,6 @@ class CategoricalParameter:
         return tuple(label_of(choice) for choice in self.choices)
 
     def decode(self, label: Any) -> Any:
-        """Return the choice that Optuna stores as ``label``."""
         return self.choices[self.labels().index(label)]
 
 

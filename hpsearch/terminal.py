@@ -19,8 +19,7 @@ def say(sentence: str) -> None:
 class Terminal(Console):
     """A console on which texts from files and programs steer nothing.
 
-    rich alone would let the escape sequences of a text through to the terminal, and take brackets
-    in it for markup.
+    rich alone would let escape sequences through to the terminal, and take brackets for markup.
     """
 
     def __init__(
@@ -52,17 +51,11 @@ class Terminal(Console):
 def text_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] | None = None
 ) -> Table:
-    """Return a table of plain text; columns are aligned to the right.
-
-    Args:
-        columns: their names.
-        rows: cells as many as columns.
-        left: columns aligned to the left; None: the first one.
-    """
+    """Return a table; columns are aligned to the right but for those of ``left``, the first one."""
     table = Table(box=None, header_style="bold")
+    left = columns[:1] if left is None else left
     for column in columns:
-        is_left = column in (columns[:1] if left is None else left)
-        table.add_column(column, justify="left" if is_left else "right")
+        table.add_column(column, justify="left" if column in left else "right")
     for row in rows:
         table.add_row(*row)
     return table
@@ -73,27 +66,20 @@ def print_line(console: Console, line: str, *, style: str | None = None) -> None
     console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
-WIDTH = 10_000  # columns, more than any table has
-
-
 def print_whole(console: Console, table: Table) -> None:
     before = console.width
-    console.width = WIDTH
+    console.width = 10_000  # columns, more than any table has
     try:
         console.print(table)
     finally:
         console.width = before
 
 
-NO = ("", "0", "false")
-
-
 def is_live(console: Console) -> bool:
     """Return whether a console can show what changes; else it is a log, for lines.
 
     A log is a file or pipe, also where FORCE_COLOR makes rich take it for a terminal; a terminal
-    that cannot move its cursor (TERM=dumb); and whatever a CI service gives, since it keeps what
-    was drawn over.
+    that cannot move its cursor (TERM=dumb); and what CI gives, which keeps what was drawn over.
     """
-    in_ci = os.environ.get("CI", "").lower() not in NO
+    in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     return console.file.isatty() and console.is_interactive and not in_ci

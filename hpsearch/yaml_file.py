@@ -35,6 +35,10 @@ class _Bounded(Composer, SafeConstructor, Resolver):
     _sizes: dict[yaml.Node, tuple[int, int]]
     """how many nodes each stands for, and how deep they are nested"""
 
+    def compose_document(self) -> yaml.Node | None:
+        self._sizes = {}
+        return super().compose_document()
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         is_alias = self.check_event(yaml.AliasEvent)  # type: ignore[attr-defined]  # of the parser
         self._depth += 1
@@ -72,14 +76,10 @@ class _Bounded(Composer, SafeConstructor, Resolver):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, list | dict):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is not a name", key_node.start_mark
-                )
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
+            is_name = not isinstance(key, list | dict)
+            if not is_name or key in seen:
+                fault = f"the key {key!r} {'stands twice' if is_name else 'is not a name'}"
+                raise yaml.constructor.ConstructorError(None, None, fault, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -130,10 +130,6 @@ _PortableDumper.add_implicit_resolver(_FLOAT, _EXPONENT, _FIRST)
 class _Loader(_Bounded, yaml.SafeLoader):
     """Says what is wrong with a file in PyYAML's words."""
 
-    def __init__(self, text: str) -> None:
-        yaml.SafeLoader.__init__(self, text)
-        self._sizes = {}
-
 
 if TYPE_CHECKING or yaml.__with_libyaml__:
 
@@ -143,21 +139,13 @@ if TYPE_CHECKING or yaml.__with_libyaml__:
         def __init__(self, text: str) -> None:
             yaml.CSafeLoader.__init__(self, text)
             Composer.__init__(self)
-            self._sizes = {}
 
 else:
     _QuickLoader = _Loader
 
 
 # PyYAML's own constructors raise all kinds: ValueError for the 13th month, IndexError for !!int ''.
-_FAULTS = (
-    yaml.YAMLError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
+_FAULTS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def load(path: Path) -> Any:

@@ -19,7 +19,7 @@ from hpsearch.explained import class_note, explained, field_notes
 from hpsearch.population.options import PopulationOptions
 from hpsearch.study.options import LocalOptions, SlurmOptions, TPEOptions
 from hpsearch.study.spec import StudySpec, load_spec
-from hpsearch.study.templates import TEMPLATES, write_template
+from hpsearch.study.templates import TEMPLATES, template_file, write_template
 from hpsearch.trainers.config import DQNConfig, read_config
 from hpsearch.trainers.config.common import LearningRole
 
@@ -49,7 +49,7 @@ def written(request, tmp_path):
 
 def test_a_template_says_what_its_study_says(written):
     name, files = written
-    source = ROOT / "studies" / TEMPLATES[name].file
+    source = template_file(name)
     ours, theirs = load_spec(files.study), load_spec(source)
     same = {"name": name, "storage": f"sqlite:///runs/{name}.db", "base": f"{name}_trainer.yaml"}
     assert ours.spec == dataclasses.replace(theirs.spec, **same)
@@ -162,7 +162,7 @@ def test_templates_are_listed(tmp_path):
 
 def test_every_study_of_the_repository_is_a_template():
     files = {path.name for path in (ROOT / "studies").glob("*.yaml")}
-    assert {template.file for template in TEMPLATES.values()} == files
+    assert {template_file(name).name for name in TEMPLATES} == files
 
 
 @pytest.mark.slow
@@ -259,7 +259,7 @@ def test_a_wheel_holds_what_is_shipped(tmp_path, monkeypatch):
         assert (ROOT / source).exists()
         assert target == f"hpsearch/files/{source}"
     assert shipped_module.shipped("studies/quickstart.yaml") == ROOT / "studies/quickstart.yaml"
-    monkeypatch.setattr(shipped_module, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(shipped_module, "__file__", str(tmp_path / "files.py"))
     (tmp_path / "files/studies").mkdir(parents=True)
     (tmp_path / "files/studies/quickstart.yaml").write_text("")
     assert shipped_module.shipped("studies/quickstart.yaml").parent.parent.name == "files"

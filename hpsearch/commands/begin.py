@@ -58,12 +58,12 @@ def init(
         _convert(old, target, output or Path(f"{old.stem}.yaml"))
     elif lists:
         width = max(map(len, TEMPLATES))
-        for name, listed in TEMPLATES.items():
-            print(f"{name:<{width}}  {listed.summary}")
+        for name, summary in TEMPLATES.items():
+            print(f"{name:<{width}}  {summary}")
     else:
         name = template or DEFAULT
         written = write_template(name, target or Path())
-        print(f"{written.study}: {TEMPLATES[name].summary}")
+        print(f"{written.study}: {TEMPLATES[name]}")
         print(f"{written.trainer}: the trainer configuration that it searches around")
         _say_what_comes_next(written.study)
 

@@ -149,9 +149,8 @@ class Database:
     def transaction(self, work: Callable[[Session], T]) -> T:
         """Return what ``work`` returns, once everything it did is written; else nothing is.
 
-        Raises StorageUnavailableError if the database stayed away, or the connection was lost while
-        a change was written, which may have arrived; StorageError if it cannot be used; DiskError
-        if it cannot be written.
+        Raises StorageUnavailableError if the database stayed away, or was lost while a change was
+        written, which may have arrived; StorageError, DiskError if it cannot be used or written.
         """
         return persist(self.url, lambda: self._attempt(work))
 
@@ -246,13 +245,12 @@ class StudyRecords:
 
     def set_spec(self, study_id: int, spec: str) -> None:
         """Write what may change between runs; only for the process that holds the lease."""
-        self._set(study_id, {"spec": spec})
+        self._execute(sa.update(StudyRow).where(StudyRow.id == study_id).values(spec=spec))
 
     def set_state(self, study_id: int, state: str) -> None:
-        self._set(study_id, {"state": state})
+        self._execute(sa.update(StudyRow).where(StudyRow.id == study_id).values(state=state))
 
-    def _set(self, study_id: int, values: dict[str, str]) -> None:
-        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(values)
+    def _execute(self, statement: sa.Update) -> None:
         self._database.transaction(lambda session: session.execute(statement))
 
 

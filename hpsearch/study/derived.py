@@ -264,9 +264,8 @@ def write_bred(
     configs = [read_config(founder.config, source=founder.name) for founder in founders]
     _check_founders(studies[0], founders, configs)
     names = [study.spec.name for study in studies]
-    space = common_space(
-        [study.spec.space for study in studies], [founder.config for founder in founders]
-    )
+    bases = [founder.config for founder in founders]
+    space = common_space([study.spec.space for study in studies], bases)
     if not space:
         raise UsageError(
             f"{', '.join(names)} have no hyperparameter in common in which members may differ, so "
@@ -279,20 +278,18 @@ def write_bred(
         "seed": first_seed if numbers.seed is None else numbers.seed,
         "space": {path: to_plain(parameter) for path, parameter in space.items()},
         "sampler": {"name": "random"},
-        "population": _population(founders, configs, members, numbers.interval),
+        "population": {"members": members, "interval": _interval(configs, numbers.interval)}
+        | _population(founders, configs),
         "budget": {"trials": numbers.trials or GENERATIONS * members},
     }
-    base = founders[0].config
     command = f"hpsearch breed {' '.join(names)} --name {plain['name']}"
     what = f"The best of {' '.join(names)} as the founders of a population."
-    return write_derived(folder, plain, {base["algorithm"]: base}, command=command, what=what)
+    base = {bases[0]["algorithm"]: bases[0]}
+    return write_derived(folder, plain, base, command=command, what=what)
 
 
 def _population(
-    founders: Sequence[BredFounder],
-    configs: Sequence[TrainerConfig],
-    members: int,
-    interval: int | None,
+    founders: Sequence[BredFounder], configs: Sequence[TrainerConfig]
 ) -> dict[str, Any]:
     has_both = len(configs[0].learning()) == 2
     both: list[operators.Changing] = [operators.HostAndAgent()] if has_both else []
@@ -311,8 +308,6 @@ def _population(
         operators.DistillationCrossover("distillation", TOGETHER),
     ]
     return {
-        "members": members,
-        "interval": _interval(configs, interval),
         "founders": [str(founder.checkpoint) for founder in founders],
         "operators": [to_plain(operator) for operator in chosen],
         "closing": {"operators": [to_plain(operator) for operator in closing]},
@@ -357,8 +352,7 @@ def common_space(
     """Return the parameters that all spaces search, all founders have, and members may differ in.
 
     Ranges are joined, so that they hold what every founder has learned by. No condition is left:
-    where a parameter exists is decided by what members inherit. ``founders`` are complete trainer
-    configurations.
+    where a parameter exists is decided by what members inherit. ``founders`` are complete.
     """
     switches = {
         parent for space in spaces for parameter in space.values() for parent in parameter.when

@@ -54,14 +54,12 @@ def groups(
     for trial in sorted(waiting, key=lambda trial: trial.number):
         alone = trial.number if trial.is_alone else None
         together.setdefault((trial.job, kin(trial), alone), []).append(trial)
-    return sorted(
-        (
-            group[start : start + members_per_job]
-            for group in together.values()
-            for start in range(0, len(group), members_per_job)
-        ),
-        key=lambda group: group[0].number,
-    )
+    jobs = [
+        group[start : start + members_per_job]
+        for group in together.values()
+        for start in range(0, len(group), members_per_job)
+    ]
+    return sorted(jobs, key=lambda group: group[0].number)
 
 
 ASKED_AT_ONCE = 50  # trials recorded in one transaction; a driver that dies leaves at most so many
@@ -79,16 +77,14 @@ class Driver(DriverPart):
         self._results = Results(context)
         self._breeder: Breeder | None = None
         if spec.population is not None:
-            self._breeder = Breeder(
-                context, spec.population, self._jobs, self._pilots, self._limits
-            )
+            parts = self._jobs, self._pilots, self._limits
+            self._breeder = Breeder(context, spec.population, *parts)
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
 
     @property
     def refusal(self) -> str | None:
-        """What the executor said if it took no jobs the last time."""
         return self._jobs.refusal
 
     @property
@@ -144,12 +140,9 @@ class Driver(DriverPart):
 
     def _to_retry(self, request: Request) -> list[int]:
         """Return the failed trials to retry, none of a population, which selects."""
-        if self._breeder is not None:
-            return []
+        failed = self.state.failed_for_good() if self._breeder is None else []
         return [
-            trial.number
-            for trial in self.state.failed_for_good()
-            if trial.number in request.trials or trial.failure in request.kinds
+            t.number for t in failed if t.number in request.trials or t.failure in request.kinds
         ]
 
     def _look(self) -> None:
@@ -184,8 +177,7 @@ class Driver(DriverPart):
     def _ask(self) -> None:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
-        Trials that an interruption put back count as a whole job for each job that they were in,
-        which would run still.
+        Those that an interruption put back count as whole jobs: those that they were in run still.
         """
         if self.state.status != RUNNING:
             return
@@ -199,9 +191,8 @@ class Driver(DriverPart):
     def _will_ask(self) -> bool:
         if self._breeder is not None and not self.state.population.planned:
             return False
-        return self.state.status == RUNNING and bool(
-            self.state.retries or self._limits.num_allowed()
-        )
+        has_more = bool(self.state.retries or self._limits.num_allowed())
+        return self.state.status == RUNNING and has_more
 
     def _ask_for(self, places: int) -> int:
         """Ask for some trials and record them together; return how many there were."""
@@ -229,12 +220,9 @@ class Driver(DriverPart):
             self._pilots.close_idle()
             return
         stops = self.state.status == STOPPING
-        waiting = groups(
-            [trial for trial in self.state.waiting() if trial.attempts or not stops],
-            kin=self._trials.kin,
-            members_per_job=self._study.spec.executor.members_per_job,
-        )
-        not_given = self._pilots.give(waiting)
+        waiting = [trial for trial in self.state.waiting() if trial.attempts or not stops]
+        size = self._study.spec.executor.members_per_job
+        not_given = self._pilots.give(groups(waiting, self._trials.kin, size))
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._study.refills and not (not_given or breeds_on or self._will_ask()):
             self._pilots.close_all()
@@ -287,7 +275,10 @@ def open_driver(
         recorder = EventRecorder(database, lease, clock, on_event, line)
         storage.write_behind(recorder.check_lease)
         with closing(recorder):
-            folder = _make_folder(study, runs)
+            name, file, stored_in = study.spec.name, str(study.path.absolute()), study.spec.storage
+            folder = StudyDir((runs / name).absolute())
+            write_json(folder.spec, {"name": name, "file": file, "storage": stored_in})
+            note_given_total(study, folder)
             trials = Trials(study, _optuna_study(study, storage), storage)
             yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
 
@@ -321,14 +312,6 @@ def _acquire(leases: Leases, study_id: int, now: float) -> Lease:
     if held is not None and is_dead(held.holder):
         leases.release(held)
     return leases.acquire(study_id, holder=own_name(), now=now, ttl=LEASE_SECONDS)
-
-
-def _make_folder(study: Study, runs: Path) -> StudyDir:
-    folder = StudyDir((runs / study.spec.name).absolute())
-    where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
-    write_json(folder.spec, {"name": study.spec.name, **where})
-    note_given_total(study, folder)
-    return folder
 
 
 def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:

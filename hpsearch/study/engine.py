@@ -35,69 +35,55 @@ _BUSY = re.compile(
     "|lock wait timeout|already exists"  # another process creates the tables at the same time
 )
 
-_CAUSES: tuple[tuple[str, type[HpsearchError], str], ...] = (
-    (
-        "database or disk is full|no space left|disk full|could not extend file",
+_CAUSES: dict[str, tuple[type[HpsearchError], str]] = {
+    "database or disk is full|no space left|disk full|could not extend file": (
         DiskError,
         "the disk of the database {url} is full; free some space and run the command again",
     ),
-    (
-        "readonly database|read-only",
+    "readonly database|read-only": (
         DiskError,
         "the database {url} can be read but not written; check the permissions of its file, "
         "its directory or its role",
     ),
-    (
-        "disk i/o error",
+    "disk i/o error": (
         DiskError,
         "the disk or network file system of the database {url} failed; check it, or keep the "
         "database on a local disk or a server",
     ),
-    (
-        "file is not a database|malformed",
+    "file is not a database|malformed": (
         StorageError,
         "the file of {url} is no intact SQLite database; restore it from a copy, or give storage "
         "another file",
     ),
-    (
-        "unable to open database file",
+    "unable to open database file": (
         StorageError,
         "the database file of {url} cannot be opened; check that it is a file and its permissions",
     ),
-    (
-        "no such table|doesn't exist|undefinedtable|unknown table",
+    "no such table|doesn't exist|undefinedtable|unknown table": (
         StorageError,
         "the database {url} holds no study of hpsearch; check the URL, or create the study first",
     ),
-    (
-        "access denied|authentication failed|insufficientprivilege|no password supplied"
-        "|no pg_hba.conf entry|permission denied",
+    "access denied|authentication failed|insufficientprivilege|no password supplied"
+    "|no pg_hba.conf entry|permission denied": (
         StorageError,
         "the database {url} does not permit this user ({detail}); check user, password and rights",
     ),
-    (
-        " does not exist|unknown database",
+    " does not exist|unknown database": (
         StorageError,
         "the server of {url} has no such database or user ({detail}); create it first, or check "
         "the URL",
     ),
-    (
-        "database is locked|lock wait timeout",
+    "database is locked|lock wait timeout": (
         StorageUnavailableError,
         "the database {url} was locked by another process for {patience:.0f} seconds; end that "
         "process, or use a server instead of a file on a network file system",
     ),
-    (
-        "",
+    "": (
         StorageError,
         "the database {url} cannot be used ({detail}); check the URL and the server",
     ),
-)
-"""a pattern of a driver's message, the error that a user gets for it, and its sentence"""
-_UNAVAILABLE = (
-    "the database {url} cannot be used now ({detail}); check the URL and the server, then run the "
-    "same command again"
-)
+}
+"""by a pattern of a driver's message: the error that a user gets for it, and its sentence"""
 
 
 def is_away(fault: Exception) -> bool:
@@ -131,9 +117,12 @@ def _translated(fault: Exception, url: str, patience: float) -> HpsearchError:
     for written in (secret, unquote(secret)) if secret else ():
         detail = detail.replace(written, "***")
     if is_away(fault):
-        return StorageUnavailableError(_UNAVAILABLE.format(url=shown, detail=detail))
+        return StorageUnavailableError(
+            f"the database {shown} cannot be used now ({detail}); check the URL and the server, "
+            "then run the same command again"
+        )
     text = _text(fault)
-    error, sentence = next(cause[1:] for cause in _CAUSES if re.search(cause[0], text))
+    error, sentence = next(_CAUSES[pattern] for pattern in _CAUSES if re.search(pattern, text))
     return error(sentence.format(url=shown, detail=detail, patience=patience))
 
 
@@ -186,8 +175,7 @@ def engine_options(url: str) -> dict[str, Any]:
 
 def create_directory(url: str) -> None:
     """Create the directory of a SQLite file; a DiskError if that is not possible."""
-    file = sqlite_file(url)
-    if file:
+    if file := sqlite_file(url):
         try:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -8,11 +8,12 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from sqlalchemy import CursorResult, select, update
+from sqlalchemy import CursorResult, Update, select, update
 from sqlalchemy.orm import Session
 
 from hpsearch.errors import ConflictError, unwritten
@@ -75,32 +76,27 @@ class Leases:
 
     def release(self, lease: Lease) -> None:
         """Give the study free; nothing happens if the lease was lost."""
-        statement = (
-            update(LeaseRow)
-            .where(LeaseRow.study_id == lease.study_id, LeaseRow.token == lease.token)
-            .values(holder="", expires_at=0.0)
-        )
+        statement = _update_of(lease).values(holder="", expires_at=0.0)
         self._database.transaction(lambda session: session.execute(statement))
 
 
 def check_lease(session: Session, lease: Lease, *, expires_at: float | None = None) -> None:
     """Lock the lease while a transaction is written; ConflictError if another driver has it."""
-    held = session.execute(
-        update(LeaseRow)
-        .where(
-            LeaseRow.study_id == lease.study_id,
-            LeaseRow.token == lease.token,
-            LeaseRow.holder == lease.holder,
-        )
-        .values(expires_at=LeaseRow.expires_at if expires_at is None else expires_at)
-    )
-    if _num_changed(held) == 0:
+    own = _update_of(lease).where(LeaseRow.holder == lease.holder)
+    end = LeaseRow.expires_at if expires_at is None else expires_at
+    if _num_changed(session.execute(own.values(expires_at=end))) == 0:
         row = session.get(LeaseRow, lease.study_id)
         holder = row.holder if row and row.holder else "no driver any more"
         raise ConflictError(
             f"the study is no longer driven by {lease.holder}, whose lease expired, but by "
             f"{holder}; stop this driver, or wait until that one ends"
         )
+
+
+def _update_of(lease: Lease) -> Update:
+    return update(LeaseRow).where(
+        LeaseRow.study_id == lease.study_id, LeaseRow.token == lease.token
+    )
 
 
 def _num_changed(result: Any) -> int:
@@ -144,14 +140,13 @@ def read_nodes(database: Database, study_id: int) -> list[Node]:
         parents = defaultdict[int, list[str]](list)
         for edge in session.scalars(edges):
             parents[edge.checkpoint_id].append(edge.sha256)
-        return [_node(row, parents[row.id]) for row in session.scalars(checkpoints)]
+        nodes = []
+        for row in session.scalars(checkpoints):
+            origin = tuple(parents[row.id]), row.operator, row.adopted, row.seed
+            nodes.append(Node(row.trial, row.step, row.sha256, *origin, json.loads(row.changes)))
+        return nodes
 
     return database.transaction(work)
-
-
-def _node(row: CheckpointRow, parents: list[str]) -> Node:
-    origin = (tuple(parents), row.operator, row.adopted, row.seed, json.loads(row.changes))
-    return Node(row.trial, row.step, row.sha256, *origin)
 
 
 @dataclass(frozen=True)
@@ -200,11 +195,8 @@ class EventLog:
         """Return the events of a study, those with a higher id than ``after_id`` alone."""
         # Columns instead of objects, which take several times as long to make.
         row = EventRow.__table__.c
-        query = (
-            select(row.id, row.kind, row.at, row.trial, row.attempt, row.job, row.data)
-            .where(row.study_id == study_id, row.id > after_id)
-            .order_by(row.id)
-        )
+        query = select(row.id, row.kind, row.at, row.trial, row.attempt, row.job, row.data)
+        query = query.where(row.study_id == study_id, row.id > after_id).order_by(row.id)
 
         def work(session: Session) -> list[Event]:
             return [
@@ -215,15 +207,12 @@ class EventLog:
         return self._database.transaction(work)
 
 
-class DriverLog:
-    """The driver's log, for people: a line for every event, in a file opened at the first one."""
+class DriverLog(AbstractContextManager["DriverLog"]):
+    """For people: a line for every event, in a file opened at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: Any = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         if self._file is not None:
@@ -250,10 +239,7 @@ _DETAILS = ("status", "state", "kind", "step", "value", "failure", "message", "i
 def line(event: Event) -> str:
     """Return an event as one line: when, what, which trial and job, details."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    which = [
-        f"{name} {value}"
-        for name, value in (("trial", event.trial), ("attempt", event.attempt), ("job", event.job))
-        if value is not None
-    ]
+    whose = (("trial", event.trial), ("attempt", event.attempt), ("job", event.job))
+    which = [f"{name} {value}" for name, value in whose if value is not None]
     details = [f"{k}={v}" for k, v in event.data.items() if k in _DETAILS and v not in (None, "")]
     return printable(" ".join(" ".join([when, event.kind, *which, *details]).splitlines()))

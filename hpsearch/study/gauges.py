@@ -7,19 +7,11 @@ tell go on where a driver before left off; those of the driver itself begin with
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.monitor.prometheus import (
-    Endpoint,
-    Histogram,
-    LabelValues,
-    Metric,
-    Metrics,
-    MetricsSnapshot,
-)
+from hpsearch.monitor.prometheus import Endpoint, Histogram, LabelValues, Metric, MetricsSnapshot
 from hpsearch.study.options import PrometheusOptions
 from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.spec import Objective
@@ -45,7 +37,7 @@ class DriverFigures:
     heartbeats: Mapping[int, Heartbeat]  # signs of life that it saw in that round, by trial
 
 
-def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
+def gauges(view: StudyView, driver: DriverFigures, now: float) -> list[Metric | Histogram]:
     study, metrics = view.name, list[Metric | Histogram]()
     rows = (*_of_study(view, now), *_of_driver(view, driver, now), *_counts(view))
     for name, label, text, value in (*rows, *_best(view), *_losses(view)):
@@ -57,11 +49,8 @@ def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
         labels = ("study",) if label is None else ("study", label)
         kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
         metrics.append(Metric(PREFIX + name, kind, text, labels, values))
-    waits = [
-        max(0.0, job.began_at - job.announced_at)
-        for job in view.state.jobs.values()
-        if job.began_at is not None
-    ]
+    jobs = view.state.jobs.values()
+    waits = [max(0.0, j.began_at - j.announced_at) for j in jobs if j.began_at is not None]
     text = "from a job's announcement to its beginning, as was seen"
     name = f"{PREFIX}queue_wait_seconds"
     return [*metrics, Histogram(name, text, ("study",), WAITS, {(study,): waits})]
@@ -179,9 +168,11 @@ class GaugeKeeper:
             return
         try:
             if self._served is None:
-                self._served = _serve(self._options, view.study.path.parent)
-            snapshot, _ = self._served
-            snapshot.show([self._risen(metric) for metric in gauges(view, driver, time.time())])
+                snapshot, where = MetricsSnapshot(), (self._options.host, self._options.port)
+                token = read_token(self._options, view.study.path.parent)
+                self._served = snapshot, Endpoint(snapshot, *where, token=token, remedy=REMEDY)
+            shown = [self._risen(metric) for metric in gauges(view, driver, time.time())]
+            self._served[0].show(shown)
         except Exception as error:
             self._options = None
             self.close()
@@ -197,8 +188,7 @@ class GaugeKeeper:
     def _risen(self, metric: Metric | Histogram) -> Metric | Histogram:
         """Return a metric not below what was shown, if it is a counter.
 
-        A killed job's work is taken back, but Prometheus takes any fall for a counter that began
-        anew.
+        A killed job's work is taken back, but a fall means to Prometheus that a counter began anew.
         """
         if isinstance(metric, Histogram) or metric.kind != "counter":
             return metric
@@ -206,8 +196,3 @@ class GaugeKeeper:
         values = {key: max(value, before.get(key, 0.0)) for key, value in metric.values.items()}
         self._highest[metric.name] = values
         return replace(metric, values=values)
-
-
-def _serve(options: PrometheusOptions, folder: Path) -> tuple[MetricsSnapshot, Endpoint]:
-    snapshot, token = MetricsSnapshot(), read_token(options, folder)
-    return snapshot, Endpoint(snapshot, options.host, options.port, token=token, remedy=REMEDY)

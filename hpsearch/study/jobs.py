@@ -46,15 +46,14 @@ class Jobs(DriverPart):
         self._recorder.record_all(events)
 
     def end(self, seen: Observation) -> None:
-        events = []
+        ended = {}
         for job in self.state.live_jobs():
             if job.name in seen.gone:
                 status = seen.jobs.get(job.name)
                 known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
-                data = {key: value for key, value in known.items() if value is not None}
-                data |= {"seen": status is not None}
-                events.append(self._recorder.event("job_ended", job=job.name, data=data))
-        self._recorder.record_all(events)
+                told = {key: value for key, value in known.items() if value is not None}
+                ended[job.name] = told | {"seen": status is not None}
+        self._recorder.record_jobs("job_ended", ended)
 
     def submit(self, groups: Sequence[Sequence[Trial]]) -> None:
         """Submit a job for each group; after a refusal fewer at once, as a site may limit jobs."""
@@ -68,8 +67,8 @@ class Jobs(DriverPart):
         """Submit a job that plays a match, unless the executor needs a rest."""
         if self._is_paused():
             return
-        job, gpus = self._new_job(), self._executor.gpus_per_job
-        data = {"trials": [], "gpus": gpus, "match": number}
+        job = self._new_job()
+        data = {"trials": [], "gpus": self._executor.gpus_per_job, "match": number}
         self._recorder.record("announced", job=job.name, data=data)
         job.plan.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
         self._start([job])
@@ -91,9 +90,7 @@ class Jobs(DriverPart):
                 self._executor.cancel(chosen)
 
     def cancel_silent(self) -> None:
-        names = [job.name for job in self.state.live_jobs() if job.is_silent]
-        if names:
-            self.cancel(names)
+        self.cancel([job.name for job in self.state.live_jobs() if job.is_silent])
 
     def cancel_strays(self) -> None:
         """End jobs in the queue that were not announced, or that were given up."""
@@ -103,19 +100,13 @@ class Jobs(DriverPart):
             self._executor.cancel_strays()
 
     def _note_interruption(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        events = [
-            self._recorder.event("interrupting", job=job.name)
-            for job, _ in jobs
-            if not self.state.jobs[job.name].interrupted
-        ]
-        self._recorder.record_all(events)
+        known = [self.state.jobs[job.name] for job, _ in jobs]
+        new: dict[str, dict[str, Any]] = {job.name: {} for job in known if not job.interrupted}
+        self._recorder.record_jobs("interrupting", new)
 
     def _submitted(self) -> list[tuple[JobDir, str]]:
-        return [
-            (self._folder.job(job.name), job.id)
-            for job in self.state.live_jobs()
-            if job.id is not None
-        ]
+        live, folder = self.state.live_jobs(), self._folder
+        return [(folder.job(job.name), job.id) for job in live if job.id is not None]
 
     def _start(self, jobs: Sequence[JobDir]) -> None:
         try:
@@ -125,26 +116,20 @@ class Jobs(DriverPart):
             self._batch = max(1, len(jobs) // 2)
             self._pause_submissions()
             self._withdraw([self.state.jobs[job.name] for job in jobs])
-            return
         except SchedulerSilentError:
             self._pause_submissions()  # the next looks tell whether it took them
-            return
-        self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch
-        event = self._recorder.event
-        events = [event("submitted", job=job.name, data={"id": ids[job.name]}) for job in jobs]
-        self._recorder.record_all(events)
+        else:
+            self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch
+            submitted = {job.name: {"id": ids[job.name]} for job in jobs}
+            self._recorder.record_jobs("submitted", submitted)
 
     def _announce(self, groups: Sequence[Sequence[Trial]]) -> list[JobDir]:
         """Announce a job for each group of trials, all at once, and write their files."""
         plans = {self._new_job(index): new_attempts(group) for index, group in enumerate(groups)}
         threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
         job_facts = {"gpus": self._executor.gpus_per_job} | ({"pilot": True} if seconds else {})
-        event = self._recorder.event
-        events = [
-            event("announced", job=job.name, data=_trials_of(plan) | job_facts)
-            for job, plan in plans.items()
-        ]
-        self._recorder.record_all(events)
+        announced = {job.name: _trials_of(plan) | job_facts for job, plan in plans.items()}
+        self._recorder.record_jobs("announced", announced)
         # Where no trial joins a job later, all its trials make each step together; after a kill
         # they go on from a step that all have saved.
         refills = self._study.refills and seconds > 0
@@ -198,15 +183,13 @@ class Pilots(DriverPart):
     """The pilots of a study: jobs that take more trials than their first ones.
 
     What a process pays once (imports, the device, compilation) is then paid once for all of them.
-    A trial that ends leaves a place, which the next one of its shape takes. A group of trials is
-    announced by an event before its files are written; where a driver died in between, the next
-    one writes them.
+    A trial that ends leaves a place, which the next one of its shape takes. A group is announced by
+    an event before its files are written; where a driver died in between, the next one writes them.
     """
 
     def __init__(self, context: DriverContext, jobs: Jobs) -> None:
         super().__init__(context)
         self._jobs = jobs
-        self._members_per_job = self._study.spec.executor.members_per_job
         self._refills = self._study.refills  # whether a job gets more before all its trials ended
         # A trial that has come to its last rung counts as ended, so that its place need not wait
         # for a driver that comes by once in a while.
@@ -237,12 +220,12 @@ class Pilots(DriverPart):
 
     def give_match(self, number: int) -> bool:
         """Give a match to a job that trains no trial; return whether there was one."""
-        for job in self._idle():
-            data = {"trials": [], "match": number}
+        idle = self._idle()
+        if idle:
+            job, data = idle[0], {"trials": [], "match": number}
             self._recorder.record("announced", job=job.name, data=data)
             self._folder.job(job.name).write_next(len(job.groups) - 1, match=number)
-            return True
-        return False
+        return bool(idle)
 
     @property
     def num_leaving(self) -> int:
@@ -300,7 +283,7 @@ class Pilots(DriverPart):
         if self._plays(job):
             return 0
         if not job.running:
-            return self._members_per_job
+            return self._study.spec.executor.members_per_job
         if not self._refills:
             return 0
         staying = len(job.running)
@@ -318,8 +301,7 @@ class Pilots(DriverPart):
         return self._trials.shape(group[0]) == self._trials.shape(self.state.trials[first])
 
     def _close(self, jobs: Sequence[Job]) -> None:
-        events = [self._recorder.event("job_closed", job=job.name) for job in jobs]
-        self._recorder.record_all(events)
+        self._recorder.record_jobs("job_closed", {job.name: {} for job in jobs})
         for job in jobs:
             self._folder.job(job.name).write_next(len(job.groups), ())
 

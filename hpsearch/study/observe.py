@@ -64,9 +64,6 @@ class Silences:
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
-Stamp = tuple[int, int, int]  # of a file: what it is, its size, and when it was written
-
-
 class Observer:
     def __init__(
         self,
@@ -81,7 +78,8 @@ class Observer:
         self._metric = metric
         self._is_rung = is_rung
         self.silences = Silences()
-        self._known_curves: dict[int, Stamp] = {}  # of files with nothing new, by trial
+        # Inode, size and time of writing of the files with nothing new, by trial.
+        self._known_curves: dict[int, tuple[int, int, int]] = {}
 
     def observe(self, state: StudyState, *, now: float) -> Observation:
         """Look at the executor once, then at the files of every running attempt.
@@ -102,38 +100,31 @@ class Observer:
         attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
         results, newest = {}, last_heartbeats(folder, attempts, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
-        listened = self.silences.listen(
-            {attempt.number: heartbeats.get(attempt.number) for attempt, _ in attempts}, now
-        )
+        known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
+        listened = self.silences.listen(known, now)
         for trial, job in attempts:
-            number, status, is_gone = trial.number, jobs.get(job.name), job.name in gone
-            aged = newest.get(number)
-            silence = _silence(trial, job, aged, listened[number], now)
-            result = self._result(trial, job, status, aged, silence, is_gone=is_gone)
+            aged, status = newest.get(trial.number), jobs.get(job.name)
+            silence = _silence(trial, job, aged, listened[trial.number], now)
+            result = self._result(trial, job, status, aged, silence, is_gone=job.name in gone)
             if result is not None:
-                results[number] = result
+                results[trial.number] = result
         training = [trial for trial, _ in attempts if trial.told is None]
         reports = [report for trial in training for report in self._new_reports(trial)]
-        numbers = {trial.number for trial, _ in attempts}
-        self._known_curves = {n: stamp for n, stamp in self._known_curves.items() if n in numbers}
+        self._known_curves = {n: stamp for n, stamp in self._known_curves.items() if n in listened}
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
-        return Observation(
-            jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), heartbeats
-        )
+        results = dict(sorted(results.items()))
+        return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats)
 
     def _new_reports(self, trial: Trial) -> list[CurveReport]:
         try:
             status = self._folder.trial(trial.number).metrics.stat()
-        except OSError:
-            return []
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if self._known_curves.get(trial.number) == stamp:
-            return []
-        try:
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if self._known_curves.get(trial.number) == stamp:
+                return []
             values = self._new_values(trial)
-        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
+        except (OSError, CorruptError, DiskError):  # no news: a shared disk may fail for a moment
             return []
         if not values:
             self._known_curves[trial.number] = stamp
@@ -162,8 +153,7 @@ class Observer:
     ) -> AttemptResult | None:
         """Return how the running attempt ended; one whose job is gone without a word is lost.
 
-        A job that was asked to leave and had nothing to save yet was interrupted, and so was one
-        that never began.
+        One that was asked to leave with nothing to save, or never began, was interrupted.
         """
         assert trial.token is not None
         attempt = self._folder.trial(trial.number).attempt(trial.attempts)
@@ -201,12 +191,11 @@ def last_heartbeats(
     newest = {}
     for trial, job in attempts:
         job_heartbeat, age = of_jobs[job.name]
-        heartbeat = (
-            None if job_heartbeat is None else job_heartbeat.of(trial.number, trial.attempts)
-        )
-        if job_heartbeat is None:  # a job of an older version, see `AttemptDir.heartbeat`
-            attempt = folder.trial(trial.number).attempt(trial.attempts)
-            heartbeat, age = attempt.heartbeat.try_read(), attempt.heartbeat.age(now)
+        if job_heartbeat is not None:
+            heartbeat = job_heartbeat.of(trial.number, trial.attempts)
+        else:  # a job of an older version, see `AttemptDir.heartbeat`
+            file = folder.trial(trial.number).attempt(trial.attempts).heartbeat
+            heartbeat, age = file.try_read(), file.age(now)
         if heartbeat is not None and age is not None:
             newest[trial.number] = AgedHeartbeat(heartbeat, age)
     return newest
@@ -225,23 +214,19 @@ def _silence(
     """Return the seconds without a sign of life, None while they say little."""
     # One look that finds no file, or cannot read it, says little.
     limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
-    if aged is not None:
-        age = aged.age
-    else:
-        began = job.began_at if _is_first(trial, job) else None
-        age = 0.0 if began is None else now - began
+    began = job.began_at if _is_first(trial, job) else None
+    began_age = 0.0 if began is None else now - began
+    age = began_age if aged is None else aged.age
     return age if age >= limit and listened >= LISTENING_SHARE * limit else None
 
 
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun: bool) -> bool:
     """Return whether a job was never submitted, or ended before a trial that it was given later.
 
-    It gives a sign of life before all else with a trial, so what ended it before is not the trial's
-    fault.
+    It begins a trial with a sign of life, so what ended it before is not the trial's fault.
     """
-    if job.id is None and status is None:
-        return True
-    return not has_begun and not _is_first(trial, job)
+    was_submitted = job.id is not None or status is not None
+    return not was_submitted or not (has_begun or _is_first(trial, job))
 
 
 def _is_first(trial: Trial, job: Job) -> bool:

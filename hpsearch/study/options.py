@@ -1,7 +1,6 @@
 """Options of the samplers, pruners, executors and endpoints that a study file names.
 
-Most defaults are Optuna's. What is built from them is in samplers.py, which imports Optuna, and in
-commands/executors.py.
+Most defaults are Optuna's. samplers.py, which imports Optuna, and commands/executors.py build them.
 """
 
 from collections.abc import Iterator

@@ -5,20 +5,15 @@ decides from what the database and the files say.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
+from hpsearch import errors
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import (
-    ConflictError,
-    HpsearchError,
-    SchedulerUnavailableError,
-    StorageUnavailableError,
-)
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, Lease, Leases, check_lease
 from hpsearch.study.records import Trial
@@ -81,6 +76,10 @@ class EventRecorder:
             self._show_status()
         for event in events:
             self._on_event(event)
+
+    def record_jobs(self, kind: str, data: Mapping[str, dict[str, Any]]) -> None:
+        """Record that the same happened to several jobs; ``data`` by their names."""
+        self.record_all([self.event(kind, job=job, data=said) for job, said in data.items()])
 
     def note(self, sentence: str) -> None:
         """Write a line to the driver's log; nothing is decided by it."""
@@ -166,7 +165,10 @@ class Limits(DriverPart):
 
 T = TypeVar("T")
 
-AWAY = (StorageUnavailableError, SchedulerUnavailableError)  # what may come back by itself
+AWAY = (
+    errors.StorageUnavailableError,
+    errors.SchedulerUnavailableError,
+)  # what may come back by itself
 PATIENCE = 24 * 3600.0  # seconds for which a database that was reached once may stay away
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts
 GLANCE_SECONDS = 1.0  # between two looks whether to stop
@@ -184,11 +186,11 @@ class Outage:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take what says to a user that the database went away, and that it is back.
+        """Take what tells a user that the database went away, and that it is back.
 
-        ``note`` is given what is wrong before each pause, of half a minute at most.
-        ``waits_at_start`` says to wait, without end, also for one that was never reached: where no
-        user could have mistyped its address. ``should_stop`` ends the waiting.
+        ``note`` is given what is wrong before each pause, of half a minute at most; ``should_stop``
+        ends the waiting. ``waits_at_start``: wait, without end, also for one that was never
+        reached, where no user could have mistyped its address.
         """
         self._tell = tell
         self._note = note
@@ -224,14 +226,14 @@ class Outage:
             except AWAY as error:
                 self._lost_at = self._clock()
                 self._wait(error)
-            except ConflictError:
+            except errors.ConflictError:
                 # Our own lease, which could not be given back, keeps us out until it expires.
                 is_own = self._clock() - self._lost_at <= LEASE_SECONDS + FIRST_PAUSE
                 if not is_own or self._should_stop():
                     raise
                 self._sleep(FIRST_PAUSE)
 
-    def _wait(self, error: HpsearchError) -> None:
+    def _wait(self, error: errors.HpsearchError) -> None:
         if not (self._was_reached or self._waits_at_start):
             raise error
         if self._since is None:

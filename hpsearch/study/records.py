@@ -58,7 +58,7 @@ class Match:
     failures: int = 0  # jobs that ended without having played it, since a driver was last started
     strengths: dict[int, float] = field(default_factory=dict)  # by trial, in logarithms of rho
     intervals: dict[int, list[float]] = field(default_factory=dict)  # ends of their 95 % intervals
-    game: dict[str, Any] | None = None  # that all players play, see `generation.game_of`
+    game: dict[str, Any] | None = None  # that all players play, see `cycles.meta_game`
     answers: list[dict[str, Any]] = field(default_factory=list)
     """how the champion of the match before fared against opponents trained for it alone"""
     champion: int | None = None  # the strongest of them, None until it is decided
@@ -109,22 +109,14 @@ class PopulationRecord:
         if origin.trains:
             self.closing, self.is_closed = 0, False
 
-    def told(
-        self,
-        trial: int,
-        origin: PlannedTrial,
-        ended: Ended,
-        birth: Mapping[str, Any] | None,
-        *,
-        has_finished: bool,
-    ) -> None:
+    def told(self, trial: "Trial", ended: Ended, birth: Mapping[str, Any] | None) -> None:
         """Take in that a member's interval has ended; ``birth`` says how its trial was made."""
-        self.open[origin.member] = ended
-        self.late.discard(origin.member)
+        self.open[trial.member] = ended
+        self.late.discard(trial.member)
         # A copy that does not train would only take the place of another network.
-        is_of_use = origin.trains or birth is None or birth["adopted"]
-        if has_finished and is_of_use:
-            self.finished[origin.member] = trial
+        is_of_use = trial.trains or birth is None or birth["adopted"]
+        if trial.told == COMPLETE and is_of_use:
+            self.finished[trial.member] = trial.number
         if birth is not None and birth["chance"] is not None:  # of a copy nothing is learned
             record = self.operators.get(birth["operator"], OperatorRecord(0, 0))
             self.operators[birth["operator"]] = record.with_child(accepted=birth["adopted"])
@@ -166,7 +158,7 @@ class PopulationRecord:
         self.closing, self.is_closed = data["number"], data["is_last"]
         children = [PlannedTrial.of(child) for child in data["children"]]
         if children:
-            # The others rest, and the next match plans anew for them; who never began still may.
+            # The others rest, and the next match plans anew for them; those not begun still may.
             begin = [origin for origin in self.planned if origin.member not in self.newest]
             self.planned = children + begin
 
@@ -228,12 +220,10 @@ class Trial:
 
     @property
     def trains(self) -> bool:
-        """Return whether the trial has steps to make; a child of a closing has none."""
         return self.origin is None or self.origin.trains
 
     @property
     def first_step(self) -> int:
-        """Return the step at which the trial begins: 0, but for one that inherits a checkpoint."""
         return 0 if self.origin is None else self.origin.first_step
 
     @property
@@ -252,8 +242,6 @@ class Trial:
 
 @dataclass(frozen=True)
 class Loss:
-    """An attempt that did not finish its trial."""
-
     attempt: int
     kind: str  # of the failure; interrupted where the trial was saved
     seconds: float  # of training that were lost with it
@@ -267,7 +255,7 @@ Group = tuple[tuple[int, int, str], ...]  # trial, attempt and token of those th
 @dataclass
 class Job:
     name: str
-    groups: list["Group"]
+    groups: list[Group]
     """what it was given to train, in this order, empty where it was given a match; more than one
     group if it is a pilot"""
     running: set[int] = field(default_factory=set)  # trials whose attempts have not ended
@@ -336,12 +324,9 @@ class Tally:
 
     def lose(self, loss: Loss, seconds: float, *, num_attempts: int = 1) -> None:
         """Count an attempt that did not finish its trial, or more seconds as lost with it."""
-        before = self.lost.get(loss.kind, Lost(0, 0.0, 0.0))
-        self.lost[loss.kind] = Lost(
-            before.attempts + num_attempts,
-            before.seconds + seconds,
-            before.gpu_seconds + seconds * loss.gpus,
-        )
+        lost = self.lost.get(loss.kind, Lost(0, 0.0, 0.0))
+        total, gpu_seconds = lost.seconds + seconds, lost.gpu_seconds + seconds * loss.gpus
+        self.lost[loss.kind] = Lost(lost.attempts + num_attempts, total, gpu_seconds)
 
     def tell(self, trial: Trial) -> None:
         """Count a trial that has ended, when all that was told of it is known."""

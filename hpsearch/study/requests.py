@@ -99,10 +99,6 @@ def name_of(pid: int) -> str:
     return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
 
 
-def is_of_this_host(name: str) -> bool:
-    return name.partition("/")[0] == socket.gethostname()
-
-
 def is_dead(name: str) -> bool:
     """Return whether a process of this host runs no more; of other names nothing is known."""
     match = _NAME.fullmatch(name)
@@ -110,12 +106,11 @@ def is_dead(name: str) -> bool:
         return False
     try:
         process = psutil.Process(int(match["pid"]))
-        started: float = process.create_time()
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return True
+        is_zombie: bool = process.status() == psutil.STATUS_ZOMBIE
+        moved: float = abs(process.create_time() - float(match["start"]))
     except psutil.NoSuchProcess:
         return True
-    return abs(started - float(match["start"])) > CLOCK_TOLERANCE
+    return is_zombie or moved > CLOCK_TOLERANCE
 
 
 SILENCE_SECONDS = 600.0
@@ -170,11 +165,9 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
         return start
     if start.process is None:
         return None
-    if is_of_this_host(start.process):
-        is_there = not is_dead(start.process)
-    else:
-        is_there = may_be_there(folder, start, now)
-    return start if is_there else None
+    is_of_this_host = start.process.partition("/")[0] == socket.gethostname()
+    is_gone = is_dead(start.process) if is_of_this_host else not may_be_there(folder, start, now)
+    return None if is_gone else start
 
 
 def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
@@ -220,16 +213,10 @@ class DriverNotes:
             return
         self._next = now + NOTE_SECONDS
         since, before = self._calls[0]
-        note = DriverNote(
-            at=time.time(),
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            slurm_job=os.environ.get("SLURM_JOB_ID"),
-            tick_seconds=tick_seconds,
-            # Of less than a minute nothing is said that would hold for one.
-            calls_per_minute=(num_calls - before) / max(1.0, (now - since) / 60),
-            refusal=refusal,
-        )
+        # Of less than a minute nothing is said that would hold for one.
+        calls_per_minute = (num_calls - before) / max(1.0, (now - since) / 60)
+        driver = socket.gethostname(), os.getpid(), os.environ.get("SLURM_JOB_ID")
+        note = DriverNote(time.time(), *driver, tick_seconds, calls_per_minute, refusal)
         with suppress(DiskError):  # a study is not to end for want of a note
             self._file.write(note)
 

@@ -4,18 +4,7 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from hpsearch.cluster.failures import (
-    CANCELLED,
-    CODE,
-    DISK,
-    FREE,
-    HUNG,
-    LOST,
-    OOM_GPU,
-    OOM_HOST,
-    SILENT,
-    TIMEOUT,
-)
+from hpsearch.cluster import failures
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
@@ -29,7 +18,10 @@ from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 MAX_LOST = 3  # attempts in a row that may vanish without getting further
-RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST, CANCELLED})
+RETRIED = frozenset(
+    {failures.DISK, failures.HUNG, failures.LOST, failures.SILENT, failures.TIMEOUT}
+    | {failures.OOM_HOST, failures.CANCELLED}
+)
 """kinds that may be no fault of the trial's"""
 
 
@@ -54,9 +46,9 @@ def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
         return Verdict.NOTHING
     if result.status == "finished":
         return Verdict.TELL
-    if result.kind == OOM_GPU and is_shared:
+    if result.kind == failures.OOM_GPU and is_shared:
         return Verdict.REQUEUE
-    if result.status == "interrupted" or result.kind in FREE:
+    if result.status == "interrupted" or result.kind in failures.FREE:
         return Verdict.REQUEUE
     if result.kind in RETRIED:
         no_further = result.step <= trial.step
@@ -104,13 +96,10 @@ class Results(DriverPart):
         for number, result in seen.results.items():
             trial = self.state.trials[number]
             decided = verdict(trial, result, is_shared=self.state.is_shared(trial))
-            match decided:
-                case Verdict.TELL:
-                    events.append(self._tell_values(trial, result))
-                case Verdict.FAIL:
-                    events.append(self._tell(trial, FAIL, result))
-                case Verdict.REQUEUE | Verdict.NOTHING:
-                    pass
+            if decided is Verdict.TELL:
+                events.append(self._tell_values(trial, result))
+            elif decided is Verdict.FAIL:
+                events.append(self._tell(trial, FAIL, result))
             events.append(self._end_attempt(trial, result, decided, seen.heartbeats.get(number)))
             if len(events) >= AT_ONCE:
                 self._recorder.record_all(events)
@@ -119,17 +108,16 @@ class Results(DriverPart):
 
     def cancel_all(self) -> None:
         for trial in self.state.unfinished():
-            event = self._fail(trial, CANCELLED, "the study was cancelled")
-            self._recorder.record_all([event])
+            told = self._fail(trial, failures.CANCELLED, "the study was cancelled")
+            self._recorder.record_all([told])
 
     def _end_attempt(
         self, trial: Trial, result: AttemptResult, decided: Verdict, heartbeat: Heartbeat | None
     ) -> Event:
-        failed = result.status in ("failed", "lost")
         kept = _kept(trial, result, decided, heartbeat)
         speed = self._steps_per_second(trial, heartbeat)
         lost = 0 if kept is None else max(0, result.step - kept)
-        event_data = {
+        data = {
             "status": result.status,
             "kind": trial.failure if decided is Verdict.NOTHING and trial.failure else result.kind,
             "message": result.message,
@@ -137,10 +125,10 @@ class Results(DriverPart):
             "lost_seconds": lost / speed if speed else 0.0,
             "kept": kept,
             "repeated_seconds": self._num_repeated(trial) / speed if speed else 0.0,
-            "log": self._last_words(trial) if failed else [],
+            "log": self._last_words(trial) if result.status in ("failed", "lost") else [],
         }
         return self._recorder.event(
-            "attempt_ended", trial=trial.number, attempt=trial.attempts, data=event_data
+            "attempt_ended", trial=trial.number, attempt=trial.attempts, data=data
         )
 
     def _steps_per_second(self, trial: Trial, heartbeat: Heartbeat | None) -> float:
@@ -175,7 +163,7 @@ class Results(DriverPart):
             return self._fail(trial, kind, message)
         missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
-            return self._fail(trial, CODE, f"the trainer measured no {', '.join(missing)}")
+            return self._fail(trial, failures.CODE, f"the trainer measured no {', '.join(missing)}")
         return self._tell(trial, COMPLETE, result)
 
     def _fail(self, trial: Trial, kind: str, message: str) -> Event:
@@ -184,19 +172,14 @@ class Results(DriverPart):
     def _tell(self, trial: Trial, outcome: Stop, result: AttemptResult | None = None) -> Event:
         """Tell Optuna and the trial's folder how it ended, once.
 
-        The event is returned to be recorded last: a driver that dies before leaves what the next
-        one does again.
+        The event is to be recorded last: if a driver dies before, the next one does this again.
         """
         if result is None:
             result = AttemptResult("", outcome, 0, None, "", {})
-        metrics, failure = result.metrics, result.kind
-        told = {
-            "state": outcome,
-            "value": metrics[self._trials.metric]["value"] if outcome == COMPLETE else None,
-            "metrics": metrics,
-            "failure": failure,
-            "message": result.message,
-        }
+        metrics, failure, own = result.metrics, result.kind, self._trials.metric
+        value = metrics[own]["value"] if outcome == COMPLETE else None
+        told: dict[str, Any] = {"state": outcome, "value": value, "metrics": metrics}
+        told |= {"failure": failure, "message": result.message}
         files = self._folder.trial(trial.number)
         if trial.origin is not None:
             told |= self._descent(trial, trial.origin, outcome)

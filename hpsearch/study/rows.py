@@ -18,32 +18,28 @@ from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import Connection, Table, delete, insert, select
 
-TRIALS: Table = models.TrialModel.__table__
-PARAMS: Table = models.TrialParamModel.__table__
-VALUES: Table = models.TrialValueModel.__table__
-USER_ATTRS: Table = models.TrialUserAttributeModel.__table__
-SYSTEM_ATTRS: Table = models.TrialSystemAttributeModel.__table__
-
 _NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
 CurveValue = tuple[int, int, float]  # of a learning curve: trial's id, step, value
 
 
 def trial_ids(connection: Connection, study_id: int) -> list[int]:
-    query = select(TRIALS.c.trial_id).where(TRIALS.c.study_id == study_id)
-    return list(connection.scalars(query.order_by(TRIALS.c.number)))
+    trials = models.TrialModel.__table__.c
+    query = select(trials.trial_id).where(trials.study_id == study_id).order_by(trials.number)
+    return list(connection.scalars(query))
 
 
 def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]:
     """Return trials by their numbers, without curves, as of one moment within a transaction."""
     params, distributions = _read_params(connection, ids)
     values: dict[int, dict[int, float]] = defaultdict(dict)
-    for trial, place, number, kind in _rows(
-        connection, VALUES, ids, "objective", "value", "value_type"
-    ):
+    measured = _rows(connection, models.TrialValueModel, ids, "objective", "value", "value_type")
+    for trial, place, number, kind in measured:
         values[trial][place] = _NUMBERS[kind.name] if number is None else number
-    user, system = (_read_attrs(connection, table, ids) for table in (USER_ATTRS, SYSTEM_ATTRS))
+    user = _read_attrs(connection, models.TrialUserAttributeModel, ids)
+    system = _read_attrs(connection, models.TrialSystemAttributeModel, ids)
     columns = ("number", "state", "datetime_start", "datetime_complete")
+    rows = _rows(connection, models.TrialModel, ids, *columns)
     trials = [
         FrozenTrial(
             number=number,
@@ -59,13 +55,14 @@ def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]
             intermediate_values={},
             trial_id=trial,
         )
-        for trial, number, state, start, complete in _rows(connection, TRIALS, ids, *columns)
+        for trial, number, state, start, complete in rows
     ]
     return sorted(trials, key=lambda trial: trial.number)
 
 
-def _rows(connection: Connection, table: Table, ids: Sequence[int], *columns: str) -> Iterator[Any]:
+def _rows(connection: Connection, model: Any, ids: Sequence[int], *columns: str) -> Iterator[Any]:
     """Yield the trial's id and columns of the rows of some trials, in the order of their making."""
+    table: Table = model.__table__
     query = select(table.c.trial_id, *(table.c[name] for name in columns))
     (key,) = table.primary_key
     yield from connection.execute(query.where(table.c.trial_id.in_(ids)).order_by(key))
@@ -78,7 +75,7 @@ def _read_params(
     params: dict[int, dict[str, Any]] = defaultdict(dict)
     distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
     columns = ("param_name", "param_value", "distribution_json")
-    for trial, name, value, text in _rows(connection, PARAMS, ids, *columns):
+    for trial, name, value, text in _rows(connection, models.TrialParamModel, ids, *columns):
         if text not in known:
             known[text] = json_to_distribution(text)
         distributions[trial][name] = known[text]
@@ -87,10 +84,10 @@ def _read_params(
 
 
 def _read_attrs(
-    connection: Connection, table: Table, ids: Sequence[int]
+    connection: Connection, model: Any, ids: Sequence[int]
 ) -> dict[int, dict[str, Any]]:
     attrs: dict[int, dict[str, Any]] = defaultdict(dict)
-    for trial, key, text in _rows(connection, table, ids, "key", "value_json"):
+    for trial, key, text in _rows(connection, model, ids, "key", "value_json"):
         attrs[trial][key] = json.loads(text)
     return attrs
 
@@ -115,10 +112,9 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         session.add(trial)
         session.flush()
         trial.number = trial.count_past_trials(session)
-        key = {"trial_id": trial.trial_id}
         parameters = [
-            key
-            | {
+            {
+                "trial_id": trial.trial_id,
                 "param_name": name,
                 "param_value": distribution.to_internal_repr(draft.params[name]),
                 "distribution_json": distribution_to_json(distribution),
@@ -131,9 +127,10 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
             (models.TrialSystemAttributeModel, draft.system_attrs),
             (models.TrialUserAttributeModel, draft.user_attrs),
         ):
-            if attrs:
-                texts = {name: json.dumps(value) for name, value in attrs.items()}
-                rows = [key | {"key": name, "value_json": text} for name, text in texts.items()]
+            texts = {name: json.dumps(value) for name, value in attrs.items()}
+            key = {"trial_id": trial.trial_id}
+            if texts:
+                rows = [key | {"key": name, "value_json": texts[name]} for name in texts]
                 session.execute(insert(model), rows)
         return int(trial.trial_id)
 
@@ -141,16 +138,9 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
 def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> None:
     """Write values of learning curves; those that had arrived are replaced."""
     model = models.TrialIntermediateValueModel
-    kind = model.TrialIntermediateValueType.FINITE
-    rows = [
-        {
-            "trial_id": trial_id,
-            "step": step,
-            "intermediate_value": value,
-            "intermediate_value_type": kind,
-        }
-        for trial_id, step, value in values
-    ]
+    kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
+    columns = ("trial_id", "step", "intermediate_value")
+    rows = [kind | dict(zip(columns, value, strict=True)) for value in values]
     with _create_scoped_session(storage.scoped_session) as session:
         for trial_id, step, _ in values:
             session.execute(

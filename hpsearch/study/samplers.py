@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from math import gcd
-from typing import Any, assert_never
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -23,22 +23,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from hpsearch.errors import unknown_name
-from hpsearch.study.options import (
-    KNOW_BEFOREHAND,
-    CMAESOptions,
-    GPOptions,
-    GridOptions,
-    HyperbandOptions,
-    ListedOptions,
-    MedianOptions,
-    NoPruning,
-    Pruner,
-    QMCOptions,
-    RandomOptions,
-    Sampler,
-    SuccessiveHalvingOptions,
-    TPEOptions,
-)
+from hpsearch.study import options
 from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
@@ -71,12 +56,12 @@ class SequenceSampler(BaseSampler):
         raise KeyError(unknown_name("parameter", param_name, self._distributions))
 
 
-def _qmc_points(space: SearchSpace, seed: int, options: QMCOptions) -> Point:
+def _qmc_points(space: SearchSpace, seed: int, qmc_options: options.QMCOptions) -> Point:
     def point(number: int) -> dict[str, Any]:
         # Imported here, because scipy.stats takes half a second.
         from scipy.stats import qmc
 
-        sequence = {"sobol": qmc.Sobol, "halton": qmc.Halton}[options.sequence]
+        sequence = {"sobol": qmc.Sobol, "halton": qmc.Halton}[qmc_options.sequence]
         engine = sequence(len(space.order), scramble=True, seed=seed)
         if number:  # Sobol refuses to skip no point
             engine.fast_forward(number)
@@ -95,41 +80,40 @@ def _grid_points(space: SearchSpace, seed: int) -> Point:
     return lambda number: space.configuration((seed + number * stride) % count)
 
 
-def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSampler:
-    match options:
-        case QMCOptions():
-            return SequenceSampler(space, _qmc_points(space, seed, options))
-        case GridOptions():
+def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> BaseSampler:
+    match sampler:
+        case options.QMCOptions():
+            return SequenceSampler(space, _qmc_points(space, seed, sampler))
+        case options.GridOptions():
             return SequenceSampler(space, _grid_points(space, seed))
-        case ListedOptions():
-            points = [stored_point(space, values) for values in options.configurations]
+        case options.ListedOptions():
+            points = [stored_point(space, values) for values in sampler.configurations]
             return SequenceSampler(space, lambda number: points[number % len(points)])
-        case RandomOptions():
+        case options.RandomOptions():
             return ReplayableSampler(seed, lambda seed: optuna.samplers.RandomSampler(seed=seed))
-        case TPEOptions():
+        case options.TPEOptions():
             # Groups of conditional parameters are found by the sampler itself.
-            intersects = options.multivariate and not space.is_conditional
+            intersects = sampler.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
-            return ReplayableSampler(seed, partial(_tpe, options, space), joint_space)
-        case CMAESOptions():
-            return ReplayableSampler(seed, partial(_cmaes, options))
-        case GPOptions():
-            return ReplayableSampler(seed, partial(_gp, options))
-        case _:
-            assert_never(options)
+            return ReplayableSampler(seed, partial(_tpe, sampler, space), joint_space)
+        case options.CMAESOptions():
+            return ReplayableSampler(seed, partial(_cmaes, sampler))
+        case options.GPOptions():
+            return ReplayableSampler(seed, partial(_gp, sampler))
 
 
-def blind(options: Sampler) -> Sampler:
+def blind(sampler: options.Sampler) -> options.Sampler:
     """Return a sampler that learns nothing from trials, for a population's first members."""
-    return options if isinstance(options, KNOW_BEFOREHAND) else RandomOptions("random")
+    is_blind = isinstance(sampler, options.KNOW_BEFOREHAND)
+    return sampler if is_blind else options.RandomOptions("random")
 
 
 class ReplayableSampler(BaseSampler):
     """Asks a new sampler for every suggestion, seeded by the trial's number and what is asked.
 
-    ``make`` returns a sampler for a seed. None is kept longer than for one joint suggestion, and
-    none is told of the end of a trial: those built here learn from the storage alone. Where what
-    they suggest together is an intersection over all trials, ``joint_space`` remembers it.
+    None is kept longer than for one joint suggestion, and none is told of the end of a trial: those
+    built here learn from the storage alone. Where what they suggest together is an intersection
+    over all trials, ``joint_space`` remembers it.
     """
 
     def __init__(
@@ -152,9 +136,7 @@ class ReplayableSampler(BaseSampler):
             return self._joint.infer_relative_search_space(study, trial)
         # It reads the trials that finished since, where a new sampler would read every one.
         shared = self._joint_space.calculate(study, use_cache=True)
-        return {
-            name: distribution for name, distribution in shared.items() if not distribution.single()
-        }
+        return {name: values for name, values in shared.items() if not values.single()}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -190,11 +172,8 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     it as one of the other running trials if the trial drew again.
     """
     for prefix in ("tpe:relative_params", "gp:relative_params"):
-        parts = sorted(
-            (int(key.rpartition(":")[2]), text)
-            for key, text in trial.system_attrs.items()
-            if key.startswith(f"{prefix}:")
-        )
+        attrs = [item for item in trial.system_attrs.items() if item[0].startswith(f"{prefix}:")]
+        parts = sorted((int(key.rpartition(":")[2]), text) for key, text in attrs)
         try:
             sample: dict[str, Any] = json.loads("".join(text for _, text in parts))
         except json.JSONDecodeError:
@@ -203,63 +182,61 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     return None
 
 
-def _tpe(options: TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
+def _tpe(tpe: options.TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
         warnings.filterwarnings("ignore", "Argument ``group``", ExperimentalWarning)
         return optuna.samplers.TPESampler(
-            n_startup_trials=options.n_startup_trials,
-            n_ei_candidates=options.n_ei_candidates,
-            multivariate=options.multivariate,
-            group=options.multivariate and space.is_conditional,
-            constant_liar=options.constant_liar,
+            n_startup_trials=tpe.n_startup_trials,
+            n_ei_candidates=tpe.n_ei_candidates,
+            multivariate=tpe.multivariate,
+            group=tpe.multivariate and space.is_conditional,
+            constant_liar=tpe.constant_liar,
             seed=seed,
         )
 
 
-def _cmaes(options: CMAESOptions, seed: int) -> BaseSampler:
+def _cmaes(cmaes: options.CMAESOptions, seed: int) -> BaseSampler:
     return optuna.samplers.CmaEsSampler(
-        n_startup_trials=options.n_startup_trials,
-        popsize=options.popsize,
+        n_startup_trials=cmaes.n_startup_trials,
+        popsize=cmaes.popsize,
         warn_independent_sampling=False,  # told once, by spec_warnings.py
         seed=seed,
     )
 
 
-def _gp(options: GPOptions, seed: int) -> BaseSampler:
+def _gp(gp: options.GPOptions, seed: int) -> BaseSampler:
     # It would warn that it is slower without the package greenlet, which spec_warnings.py tells.
     logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
     return optuna.samplers.GPSampler(
-        n_startup_trials=options.n_startup_trials,
+        n_startup_trials=gp.n_startup_trials,
         warn_independent_sampling=False,  # told once, by spec_warnings.py
         seed=seed,
     )
 
 
-def build_pruner(options: Pruner) -> BasePruner:
-    match options:
-        case NoPruning():
+def build_pruner(pruner: options.Pruner) -> BasePruner:
+    match pruner:
+        case options.NoPruning():
             return optuna.pruners.NopPruner()
-        case MedianOptions():
+        case options.MedianOptions():
             return optuna.pruners.MedianPruner(
-                options.n_startup_trials,
-                options.n_warmup_steps,
-                options.interval_steps,
-                n_min_trials=options.n_min_trials,
+                pruner.n_startup_trials,
+                pruner.n_warmup_steps,
+                pruner.interval_steps,
+                n_min_trials=pruner.n_min_trials,
             )
-        case SuccessiveHalvingOptions():
+        case options.SuccessiveHalvingOptions():
             return optuna.pruners.SuccessiveHalvingPruner(
-                options.min_resource,
-                options.reduction_factor,
-                options.min_early_stopping_rate,
-                options.bootstrap_count,
+                pruner.min_resource,
+                pruner.reduction_factor,
+                pruner.min_early_stopping_rate,
+                pruner.bootstrap_count,
             )
-        case HyperbandOptions():
+        case options.HyperbandOptions():
             return optuna.pruners.HyperbandPruner(
-                options.min_resource,
-                options.max_resource,
-                options.reduction_factor,
-                options.bootstrap_count,
+                pruner.min_resource,
+                pruner.max_resource,
+                pruner.reduction_factor,
+                pruner.bootstrap_count,
             )
-        case _:
-            assert_never(options)

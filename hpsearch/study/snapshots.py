@@ -54,19 +54,12 @@ def _by_number(mapping: Mapping[Any, Any]) -> dict[int, Any]:
 
 
 def _lengths(pairs: Iterable[tuple[Any, int]]) -> Counter[Length]:
-    lengths: Counter[Length] = Counter()
-    for length, number in pairs:
-        lengths[tuple(length) if isinstance(length, list) else length] = number
-    return lengths
+    return Counter({tuple(of) if isinstance(of, list) else of: number for of, number in pairs})
 
 
 def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, Any]) -> T:
-    return cls(
-        **{
-            name: converters[name](value) if name in converters else value
-            for name, value in data.items()
-        }
-    )
+    read = {name: convert(data[name]) for name, convert in converters.items() if name in data}
+    return cls(**{**data, **read})
 
 
 def _plain(value: Any) -> Any:
@@ -171,23 +164,16 @@ def head_text(state: StudyState) -> str:
     tally, population = state.tally, state.population
     # What a status shows, settled or not.
     best = [pair[1] for pair in (tally.least, tally.greatest) if pair is not None]
-    wanted: dict[str, set[int]] = {
-        TRIAL: {*best, *tally.newest_failed, *population.archive[-1:]},
-        JOB: set(),
-        MATCH: {population.num_judged},
-    }
+    trials = {*best, *tally.newest_failed, *population.archive[-1:]}
+    wanted: dict[str, set[int]] = {TRIAL: trials, JOB: set(), MATCH: {population.num_judged}}
     head: dict[str, Any] = {"version": VERSION, "state": scalars}
     for kind, records in _records(state):
         shown = wanted[kind.name]
-        head[kind.plural] = [
-            kind.plain(record)
-            for key, record in records.items()
-            if key in shown or not is_settled(record)
-        ]
+        kept = (it for key, it in records.items() if key in shown or not is_settled(it))
+        head[kind.plural] = [kind.plain(record) for record in kept]
         head[f"num_{kind.plural}"] = len(records)
-    head["population"] = {
-        name: value for name, value in vars(population).items() if name != "matches"
-    }
+    head["population"] = {**vars(population)}
+    del head["population"]["matches"]
     head["tally"] = vars(tally) | {"lengths": [*tally.lengths.items()]}
     return json.dumps(head, default=_plain)
 
@@ -215,7 +201,6 @@ LINES, HEAD = "lines", "head"
 PIECE: Final = 1_000_000  # characters of a head in a row, which every server takes
 LINES_A_BLOCK: Final = 1_000
 ROWS: Final = Base.metadata.tables[SnapshotRow.__tablename__]  # columns, quicker than objects
-
 
 REFRESH_SECONDS: Final = 30.0  # between two snapshots; readers fold the events after the last one
 SHARE: Final = 0.02  # of the driver's time that they may take
@@ -246,30 +231,22 @@ class SnapshotWriter:
             check_lease(session, lease)
             known = self._known or _rows_there(session, lease.study_id)
             new = settled(state, known)
-            trials = [state.trials[int(number)] for number in new[TRIAL]]
-            lines = [f"{trial.number}\t{line(trial)}" for trial in trials]
-            new[LINES] = _blocks(lines, state)
+            lines = [f"{number}\t{line(state.trials[int(number)])}" for number in new[TRIAL]]
+            # Lines together are read many times as fast as one by one.
+            new[LINES] = {
+                f"{state.last_event}-{start}": "\n".join(lines[start : start + LINES_A_BLOCK])
+                for start in range(0, len(lines), LINES_A_BLOCK)
+            }
+            head = head_text(state)
+            pieces = [head[start : start + PIECE] for start in range(0, len(head), PIECE)]
+            new[HEAD] = {str(place): piece for place, piece in enumerate(pieces)}
             session.execute(delete(ROWS).where(_of(lease.study_id, HEAD)))
-            _insert(session, lease.study_id, state, new | {HEAD: _pieces(head_text(state))})
+            _insert(session, lease.study_id, state, new)
             return {kind: known[kind] | new[kind].keys() for kind in known}
 
         self._known = self._database.transaction(work)
         self._last_event, now = state.last_event, self._clock()
         self._due_at = now + max(REFRESH_SECONDS, (now - began) / SHARE)
-
-
-def _blocks(lines: Sequence[str], state: StudyState) -> dict[str, str]:
-    """Return lines together, which are read many times as fast as one by one."""
-    starts = range(0, len(lines), LINES_A_BLOCK)
-    return {
-        f"{state.last_event}-{start}": "\n".join(lines[start : start + LINES_A_BLOCK])
-        for start in starts
-    }
-
-
-def _pieces(head: str) -> dict[str, str]:
-    starts = enumerate(range(0, len(head), PIECE))
-    return {str(number): head[start : start + PIECE] for number, start in starts}
 
 
 def _insert(session: Session, study_id: int, state: StudyState, texts: Settled) -> None:
@@ -279,27 +256,25 @@ def _insert(session: Session, study_id: int, state: StudyState, texts: Settled) 
         for kind, of_kind in texts.items()
         for name, text in of_kind.items()
     ]
-    if rows:
-        session.execute(insert(ROWS), rows)
+    session.execute(insert(ROWS), rows)
 
 
 def _rows_there(session: Session, study_id: int) -> dict[str, set[str]]:
     """Return the names of the rows of a snapshot by kind; those of another version are deleted."""
-    names = {kind: set[str]() for kind in (TRIAL, JOB, MATCH)}
     if _head(session, study_id) is None:
         session.execute(delete(ROWS).where(ROWS.c.study_id == study_id))
-        return names
-    for kind, of_kind in names.items():
-        query = select(ROWS.c.name).where(_of(study_id, kind))
-        of_kind.update(session.scalars(query))
-    return names
+    names = select(ROWS.c.name)
+    return {
+        kind: {*session.scalars(names.where(_of(study_id, kind)))} for kind in (TRIAL, JOB, MATCH)
+    }
 
 
 def _head(session: Session, study_id: int) -> Any:
+    # A database that was made before there were snapshots has no table for them.
+    if not inspect(session.connection()).has_table(ROWS.name):
+        return None
     query = select(ROWS.c.name, ROWS.c.data).where(_of(study_id, HEAD))
     pieces = {int(name): data for name, data in session.execute(query)}
-    if not pieces:
-        return None
     try:
         head = json.loads("".join(pieces[place] for place in range(len(pieces))))
         return head if head["version"] == VERSION else None
@@ -384,13 +359,7 @@ class Stored(MutableMapping[K, V]):
 
 def read_state(database: Database, study_id: int) -> StudyState:
     """Return what all events add up to; what has settled is read when it is asked for."""
-
-    def read_head(session: Session) -> Any:
-        # A database that was made before there were snapshots has no table for them.
-        has_table = inspect(session.connection()).has_table(ROWS.name)
-        return _head(session, study_id) if has_table else None
-
-    head, state = database.transaction(read_head), StudyState()
+    head, state = database.transaction(lambda session: _head(session, study_id)), StudyState()
     if head is not None:
         with suppress(ValueError, LookupError, TypeError):  # damaged: the events say it all
             rows = SnapshotRows(database.url, study_id, head["state"]["last_event"])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from hpsearch.parameters import (
     CategoricalParameter,
@@ -69,10 +69,8 @@ class SearchSpace:
         for parent_name, wanted in self.parameters[name].when.items():
             parent = self.parameters[parent_name]
             assert isinstance(parent, CategoricalParameter), "refused when the study file is read"
-            allowed = wanted_values(parent, wanted)
-            if parent_name not in values or not any(
-                _same(values[parent_name], value) for value in allowed
-            ):
+            texts = map(json_text, wanted_values(parent, wanted))
+            if parent_name not in values or json_text(values[parent_name]) not in texts:
                 return False
         return True
 
@@ -85,9 +83,19 @@ class SearchSpace:
         for case in self._cases:
             count = self._num_under(case)
             if index < count:
-                return self._configuration_under(case, index)
+                break
             index -= int(count)
-        raise IndexError(f"index must be below num_configurations, but is {index} above it")
+        else:
+            raise IndexError(f"index must be below num_configurations, but is {index} above it")
+        params = {}
+        for name in self.order:
+            parameter = self.parameters[name]
+            if name in case:
+                params[name] = label_of(case[name])
+            elif self.is_active(name, case):
+                index, digit = divmod(index, parameter.num_values() or 1)
+                params[name] = parameter.value(digit)
+        return params
 
     def contexts(self, name: str) -> list[dict[str, Any]]:
         """Return all values of the parameters on which ``name`` depends that make it exist.
@@ -124,23 +132,9 @@ class SearchSpace:
 
     def _num_under(self, case: Mapping[str, Any]) -> float:
         """Return how many configurations a case has, infinity if a range is continuous."""
-        counts = [
-            parameter.num_values()
-            for name, parameter in self.parameters.items()
-            if name not in case and self.is_active(name, case)
-        ]
+        names = [name for name in self.order if name not in case and self.is_active(name, case)]
+        counts = [self.parameters[name].num_values() for name in names]
         return inf if None in counts else prod(count for count in counts if count is not None)
-
-    def _configuration_under(self, case: Mapping[str, Any], index: int) -> dict[str, Any]:
-        params = {}
-        for name in self.order:
-            parameter = self.parameters[name]
-            if name in case:
-                params[name] = label_of(case[name])
-            elif self.is_active(name, case):
-                index, digit = divmod(index, parameter.num_values() or 1)
-                params[name] = parameter.value(digit)
-        return params
 
 
 def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,9 +154,9 @@ def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any
 
 def wanted_values(parent: CategoricalParameter, wanted: Any) -> list[Any]:
     """Return the values that a condition allows: one value of the parent, or a list of them."""
-    if isinstance(wanted, list) and not any(_same(wanted, choice) for choice in parent.choices):
-        return wanted
-    return [wanted]
+    # Texts are compared, since 1 == true.
+    is_list = isinstance(wanted, list) and json_text(wanted) not in map(json_text, parent.choices)
+    return wanted if is_list else [wanted]
 
 
 def _suggest(trial: "BaseTrial", name: str, parameter: Parameter) -> Any:
@@ -173,8 +167,6 @@ def _suggest(trial: "BaseTrial", name: str, parameter: Parameter) -> Any:
             return trial.suggest_int(name, low, high, log=log, step=step)
         case CategoricalParameter():
             return parameter.decode(trial.suggest_categorical(name, parameter.labels()))
-        case _:
-            assert_never(parameter)
 
 
 def _distribution(parameter: Parameter) -> "BaseDistribution":
@@ -188,10 +180,3 @@ def _distribution(parameter: Parameter) -> "BaseDistribution":
             return IntDistribution(low, high, log=log, step=step)
         case CategoricalParameter():
             return CategoricalDistribution(parameter.labels())
-        case _:
-            assert_never(parameter)
-
-
-def _same(left: Any, right: Any) -> bool:
-    # Text instead of ==, for which 1 and true are equal.
-    return json_text(left) == json_text(right)

@@ -18,19 +18,8 @@ from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
-from hpsearch.study import spec_checks
+from hpsearch.study import options, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
-from hpsearch.study.options import (
-    Executor,
-    ListedOptions,
-    LocalOptions,
-    NoPruning,
-    PrometheusOptions,
-    Pruner,
-    Sampler,
-    SlurmOptions,
-    TPEOptions,
-)
 from hpsearch.study.space import ALGORITHM, SearchSpace
 from hpsearch.study.url import FROM_ENVIRONMENT
 from hpsearch.trainers.config import read_config
@@ -83,17 +72,17 @@ class StudySpec:
     space: dict[str, Parameter]
     """parameters by the dotted path of the trainer configuration that they set"""
     budget: Budget
-    sampler: Sampler = field(default_factory=TPEOptions)
+    sampler: options.Sampler = field(default_factory=options.TPEOptions)
     """how configurations are suggested"""
-    pruner: Pruner = field(default_factory=NoPruning)
+    pruner: options.Pruner = field(default_factory=options.NoPruning)
     """which trials end early"""
     max_failures: NonNegative = 3
     """the study stops when more trials than this have failed"""
     population: PopulationOptions | None = None
     """how trials follow each other as the intervals of members that breed; null for a search"""
-    executor: Executor = field(default_factory=LocalOptions)
+    executor: options.Executor = field(default_factory=options.LocalOptions)
     """where jobs run"""
-    prometheus: PrometheusOptions | None = None
+    prometheus: options.PrometheusOptions | None = None
     """where the driver serves metrics of the study; null: nowhere"""
 
     def check(self) -> Iterator[str]:
@@ -120,9 +109,9 @@ class Study:
 
     @property
     def gpus_per_job(self) -> int:
-        options = self.spec.executor
-        if isinstance(options, LocalOptions) and options.gpus_per_job is not None:
-            return options.gpus_per_job
+        executor = self.spec.executor
+        if isinstance(executor, options.LocalOptions) and executor.gpus_per_job is not None:
+            return executor.gpus_per_job
         return int(self.uses_gpus)
 
     @property
@@ -134,7 +123,7 @@ class Study:
         that the same seed gives the same trials after any kill.
         """
         executor, population = self.spec.executor, self.spec.population
-        is_only_job = isinstance(executor, LocalOptions) and executor.jobs == 1
+        is_only_job = isinstance(executor, options.LocalOptions) and executor.jobs == 1
         return not is_only_job and (population is None or population.islands is None)
 
     def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
@@ -171,8 +160,8 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
         spec = read(StudySpec, data, source=str(path))
     except ConfigError as error:
         problems += error.problems
-    if len(problems) > ENOUGH_PROBLEMS:
-        raise ConfigError(str(path), problems)
+        if len(problems) > ENOUGH_PROBLEMS:
+            raise
     sections = read_sections(data)
     problems += spec_checks.section_problems(sections)
     wrong: list[tuple[Config, Sequence[str]]] = []
@@ -181,17 +170,16 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     problems += spec_checks.trainer_problems(sections.get("objectives", ()), parameters, bases)
     problems += population_problems(sections, bases)
     executor, sampler = sections.get("executor"), sections.get("sampler")
-    if isinstance(executor, SlurmOptions):
+    if isinstance(executor, options.SlurmOptions):
         problems += _profile_problems(executor, path.parent)
     problems += islice(_space_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
     founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
     problems += spec_checks.gpu_problems(executor, configs, parameters)
-    if isinstance(sampler, ListedOptions):
-        listed = spec_checks.configuration_problems(
-            "sampler.configurations", sampler.configurations, parameters, data
-        )
-        problems += islice(listed, ENOUGH_PROBLEMS)
+    if isinstance(sampler, options.ListedOptions):
+        listed = "sampler.configurations", sampler.configurations
+        faults = spec_checks.configuration_problems(*listed, parameters, data)
+        problems += islice(faults, ENOUGH_PROBLEMS)
     problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
@@ -224,8 +212,8 @@ def note_given_total(study: Study, folder: StudyDir) -> None:
     """Note the total that was given in place of the file's, or that none is any more."""
     total, in_file = study.spec.budget.trials, study.trials_in_file
     if in_file is not None or folder.given_total.exists():
-        total_now = GivenTotal(total, total if in_file is None else in_file)
-        RecordFile(GivenTotal, folder.given_total).write(total_now)
+        given = GivenTotal(total, total if in_file is None else in_file)
+        RecordFile(GivenTotal, folder.given_total).write(given)
 
 
 def spec_json(study: Study) -> str:
@@ -256,11 +244,8 @@ def spec_hash(study: Study) -> str:
 def secret_variables(spec: StudySpec) -> frozenset[str]:
     """Return the environment variables from which the driver takes what no job may know."""
     token = None if spec.prometheus is None else spec.prometheus.token
-    return frozenset(
-        source.removeprefix(FROM_ENVIRONMENT)
-        for source in (spec.storage, token)
-        if source is not None and source.startswith(FROM_ENVIRONMENT)
-    )
+    named = [told for told in (spec.storage, token or "") if told.startswith(FROM_ENVIRONMENT)]
+    return frozenset(told.removeprefix(FROM_ENVIRONMENT) for told in named)
 
 
 def read_sections(data: object) -> dict[str, Any]:
@@ -310,9 +295,8 @@ def _space_problems(
     """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
     conditions = list(islice(spec_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
     yield from conditions
-    checked = dict(parameters)
-    if conditions:  # of parameters with conditions it is not known in which trials they are
-        checked = {name: it for name, it in parameters.items() if not it.when}
+    # Where conditions are wrong, it is not known in which trials parameters with any are.
+    checked = {name: it for name, it in parameters.items() if not (conditions and it.when)}
     if bases:
         yield from spec_checks.algorithm_problems(parameters, bases)
         yield from spec_checks.base_problems(SearchSpace(checked), bases)
@@ -324,7 +308,7 @@ def _space_problems(
         yield from spec_checks.unread_problems(left, configs, faults)
 
 
-def _profile_problems(executor: SlurmOptions, directory: Path) -> list[str]:
+def _profile_problems(executor: options.SlurmOptions, directory: Path) -> list[str]:
     try:
         load_profile(directory / executor.profile)
     except ConfigError as error:
@@ -342,8 +326,7 @@ def _read_bases(
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
     for algorithm, file in named.items():
-        path = directory / file
-        data = None
+        path, data = directory / file, None
         try:
             data = yaml_file.load(path)
             config = read_config(data, source=str(path))

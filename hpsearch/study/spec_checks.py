@@ -13,14 +13,7 @@ from hpsearch.files import read_json
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import CategoricalParameter, FloatParameter, Parameter, is_plain, json_text
 from hpsearch.schema import Config, apply, paths, to_plain
-from hpsearch.study.options import (
-    CMAESOptions,
-    GridOptions,
-    LocalOptions,
-    NoPruning,
-    Pruner,
-    Sampler,
-)
+from hpsearch.study import options
 from hpsearch.study.space import ALGORITHM, SearchSpace, wanted_values
 from hpsearch.study.url import FROM_ENVIRONMENT, password, url_problem
 from hpsearch.trainers.checkpoint_name import STATE, step_of
@@ -31,8 +24,6 @@ WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 
 DEVICE, GPU = "device", "cuda"  # key of a trainer configuration, and its value for a GPU
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
@@ -45,7 +36,7 @@ def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
         yield from _storage_problems(storage)
     if objectives is not None:
         yield from _objective_problems(objectives, sections.get("pruner"), sampler)
-    if isinstance(sampler, GridOptions):
+    if isinstance(sampler, options.GridOptions):
         for path, parameter in sections.get("space", {}).items():
             if parameter.num_values() is None:
                 yield (
@@ -85,7 +76,7 @@ def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
 def gpu_problems(
     executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
-    has_none = isinstance(executor, LocalOptions) and executor.gpus_per_job == 0
+    has_none = isinstance(executor, options.LocalOptions) and executor.gpus_per_job == 0
     if has_none and use_gpus(configs, space):
         yield (
             "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
@@ -97,35 +88,32 @@ def read_founders(
     sections: Mapping[str, Any], folder: Path, problems: list[str]
 ) -> tuple[Config, ...]:
     """Return the configurations of the founders; faults are added to ``problems``."""
-    options = sections.get("population")
-    if options is None or not options.founders:
+    population = sections.get("population")
+    if population is None or not population.founders:
         return ()
     founders: list[Config] = []
     configs: list[TrainerConfig] = []
-    for index, name in enumerate(options.founders):
-        where = f"population.founders[{index}]"
+    for index, name in enumerate(population.founders):
+        where, path = f"population.founders[{index}]", folder / name
         try:
             step_of(name)
-            data = read_json(folder / name / STATE)
+            data = read_json(path / STATE)
             if data is None:
-                problems.append(f"{where} names no checkpoint: there is no {folder / name / STATE}")
+                problems.append(f"{where} names no checkpoint: there is no {path / STATE}")
                 continue
-            config = read_config(data["config"], source=str(folder / name))
+            config = read_config(data["config"], source=str(path))
         except (ValueError, TypeError, KeyError, CorruptError, DiskError) as error:
             problems.append(f"{where} is no checkpoint: {error}")
             continue
         except ConfigError as error:
-            problems += [f"{where} {folder / name}: {problem}" for problem in error.problems]
+            problems += [f"{where} {path}: {problem}" for problem in error.problems]
             continue
         founders.append(to_plain(data["config"]))
         configs.append(config)
         problems += disagreements(where, config, configs[0])
-        known = set(paths(founders[-1]))
-        problems += [
-            f"{where} has no {path}, which the space searches"
-            for path in sections.get("space", {})
-            if path not in known
-        ]
+        known, space = set(paths(founders[-1])), sections.get("space", {})
+        lacks = [name for name in space if name not in known]
+        problems += [f"{where} has no {name}, which the space searches" for name in lacks]
     return tuple(founders)
 
 
@@ -147,7 +135,7 @@ def disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> It
 def _storage_problems(storage: str) -> Iterator[str]:
     if storage.startswith(FROM_ENVIRONMENT):
         variable = storage.removeprefix(FROM_ENVIRONMENT)
-        if not _VARIABLE.fullmatch(variable):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
             yield (
                 f"storage must be env: and the name of an environment variable, "
                 f"but the name is {variable!r}"
@@ -157,14 +145,12 @@ def _storage_problems(storage: str) -> Iterator[str]:
             "storage must not hold a password; put the URL into an environment variable "
             "and write its name, such as storage: env:HPSEARCH_STORAGE"
         )
-    else:
-        problem = url_problem(storage)
-        if problem:
-            yield f"storage {problem}, or env: and the name of an environment variable"
+    elif problem := url_problem(storage):
+        yield f"storage {problem}, or env: and the name of an environment variable"
 
 
 def _objective_problems(
-    objectives: tuple[Any, ...], pruner: Pruner | None, sampler: Sampler | None
+    objectives: tuple[Any, ...], pruner: options.Pruner | None, sampler: options.Sampler | None
 ) -> Iterator[str]:
     if not objectives:
         yield "objectives must name at least one metric"
@@ -174,12 +160,12 @@ def _objective_problems(
             yield f"objectives[{index}].metric must not be empty"
         elif metric in metrics[:index]:
             yield f"objectives[{index}].metric {metric!r} stands twice"
-    if len(objectives) > 1 and not isinstance(pruner, NoPruning | None):
+    if len(objectives) > 1 and not isinstance(pruner, options.NoPruning | None):
         yield (
             f"pruner must be none for more than one objective, but is {pruner.name}, "
             f"which compares trials by a single value"
         )
-    if len(objectives) > 1 and isinstance(sampler, CMAESOptions):
+    if len(objectives) > 1 and isinstance(sampler, options.CMAESOptions):
         yield "sampler must not be cmaes for more than one objective; tpe and gp take several"
 
 
@@ -268,8 +254,7 @@ def _condition_problems(path: str, parent: CategoricalParameter, wanted: Any) ->
     if not values:
         yield f"{path} must name at least one choice, but the list is empty"
     for value in values:
-        unknown = _unknown_choice(parent, value)
-        if unknown:
+        if unknown := _unknown_choice(parent, value):
             yield f"{path} names an {unknown}"
 
 
@@ -295,11 +280,10 @@ def _parameter_problems(
             yield _unknown_path(name, algorithm, known, searched=ALGORITHM in space.parameters)
             continue
         parameter, before = space.parameters[name], _config_problems(config)
-        values: Sequence[Any] = (
-            parameter.choices
-            if isinstance(parameter, CategoricalParameter)
-            else (parameter.low, parameter.high)
-        )
+        if isinstance(parameter, CategoricalParameter):
+            values: Sequence[Any] = parameter.choices
+        else:
+            values = (parameter.low, parameter.high)
         for value in values:
             for problem in _config_problems(apply(config, {name: value})):
                 if problem not in before:
@@ -327,12 +311,10 @@ def _unknown_path(name: str, algorithm: str, known: set[str], *, searched: bool)
     siblings = sorted(path for path in known if path.startswith(prefix))
     direct = [path for path in siblings if "." not in path.removeprefix(prefix)]
     hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    valid = f"valid in {parent}" if parent else "valid"
     remedy = f"; if only another algorithm has it, add when: {{{ALGORITHM}: ...}}"
-    return (
-        f"space.{name} is no path of the {algorithm} base{hint}; "
-        f"valid{f' in {parent}' if parent else ''}: {', '.join(direct)}"
-        f"{remedy if searched else ''}"
-    )
+    unknown = f"space.{name} is no path of the {algorithm} base{hint}; {valid}: {', '.join(direct)}"
+    return f"{unknown}{remedy if searched else ''}"
 
 
 ON_THE_GRID = 1e-9  # share of a step by which a value may miss it, as decimal numbers do in binary
@@ -353,12 +335,10 @@ def configuration_problems(
     for index, values in enumerate(configurations):
         path = f"{where}[{index}]"
         for name, value in values.items():
-            if name in parameters:
-                problem = _value_problem(parameters[name], value)
-                if problem:
-                    yield f"{path}.{name} {problem}"
-            elif name not in named:
+            if name not in parameters and name not in named:
                 yield f"{path} names an {unknown_name('parameter', name, named)}"
+            elif name in parameters and (problem := _value_problem(parameters[name], value)):
+                yield f"{path}.{name} {problem}"
         for name in space.order if is_whole else ():
             exists = space.is_active(name, values)
             if exists and name not in values:
@@ -374,8 +354,7 @@ def _value_problem(parameter: Parameter, value: Any) -> str | None:
         unknown = _unknown_choice(parameter, value)
         return f"is an {unknown}" if unknown else None
     is_float = isinstance(parameter, FloatParameter)
-    kinds = (int, float) if is_float else (int,)
-    if isinstance(value, bool) or not isinstance(value, kinds):
+    if isinstance(value, bool) or not isinstance(value, int | float if is_float else int):
         return f"must be {'a number' if is_float else 'a whole number'}, but is {value!r}"
     low, high, step = parameter.low, parameter.high, parameter.step
     if not low <= value <= high:

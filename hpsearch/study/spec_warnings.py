@@ -10,15 +10,7 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import Config
-from hpsearch.study.options import (
-    KNOW_BEFOREHAND,
-    CMAESOptions,
-    GPOptions,
-    GridOptions,
-    ListedOptions,
-    LocalOptions,
-    SlurmOptions,
-)
+from hpsearch.study import options
 from hpsearch.study.space import stored_point
 from hpsearch.study.spec import Study
 
@@ -28,7 +20,7 @@ GP_TRIALS = 500
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
     executor = study.spec.executor
-    if isinstance(executor, SlurmOptions):
+    if isinstance(executor, options.SlurmOptions):
         sentences = [*_profile_remarks(study, executor)]
     else:
         sentences = [*_local_gpu_remarks(study, executor)]
@@ -43,7 +35,7 @@ def remarks(study: Study) -> list[str]:
     return [*sentences, *_sampler_remarks(study)]
 
 
-def _local_gpu_remarks(study: Study, options: LocalOptions) -> Iterator[str]:
+def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator[str]:
     if not study.gpus_per_job:
         return
     if not study.uses_gpus:
@@ -52,11 +44,11 @@ def _local_gpu_remarks(study: Study, options: LocalOptions) -> Iterator[str]:
             "which leaves the GPUs idle; leave it out, or set device: cuda"
         )
     gpus = GpuShare(find_gpus(), study.gpus_per_job)
-    yield gpus.jobs_text(options.jobs) if gpus.shortage is None else gpus.shortage
+    yield gpus.jobs_text(executor.jobs) if gpus.shortage is None else gpus.shortage
 
 
-def _profile_remarks(study: Study, options: SlurmOptions) -> Iterator[str]:
-    asked = load_profile(study.path.parent / options.profile).gpus_per_task
+def _profile_remarks(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
+    asked = load_profile(study.path.parent / executor.profile).gpus_per_task
     for name, base in study.bases.items():
         if asked and base["device"] == "cpu":
             yield (
@@ -82,7 +74,7 @@ def _population_remarks(study: Study, population: PopulationOptions) -> Iterator
             "train take places; they are no trials of the budget"
         )
     sampler = study.spec.sampler
-    if not (isinstance(sampler, KNOW_BEFOREHAND) or population.founders):
+    if not (isinstance(sampler, options.KNOW_BEFOREHAND) or population.founders):
         yield (
             f"sampler {sampler.name} learns from values, of which there are none when members "
             "begin, so the first ones are drawn at random; qmc spreads them evenly"
@@ -92,7 +84,7 @@ def _population_remarks(study: Study, population: PopulationOptions) -> Iterator
 def _sampler_remarks(study: Study) -> Iterator[str]:
     space, num_trials = study.space, study.spec.budget.trials
     match study.spec.sampler:
-        case CMAESOptions():
+        case options.CMAESOptions():
             random = [
                 name
                 for name, parameter in space.parameters.items()
@@ -103,7 +95,7 @@ def _sampler_remarks(study: Study) -> Iterator[str]:
                     "sampler cmaes moves numbers that every trial has; these stay random: "
                     f"{', '.join(random)}"
                 )
-        case GPOptions():
+        case options.GPOptions():
             if num_trials > GP_TRIALS:
                 yield (
                     f"the time of sampler gp grows with the cube of the trials; above {GP_TRIALS} "
@@ -116,7 +108,7 @@ def _sampler_remarks(study: Study) -> Iterator[str]:
                     "sampler gp models the parameters that every trial has; conditional ones stay "
                     "random"
                 )
-        case GridOptions():
+        case options.GridOptions():
             count = space.num_configurations()
             if count is not None and num_trials > count:
                 yield (
@@ -135,11 +127,11 @@ def example_trial(study: Study) -> Example:
     """Return a study's first trial where it is known beforehand, else one drawn by its seed."""
     space, seed = study.space, study.spec.seed
     match study.spec.sampler:
-        case GridOptions():
+        case options.GridOptions():
             count = space.num_configurations()
             assert count is not None, "a continuous range is refused when the study file is read"
             what, stored = "the first trial", space.configuration(seed % count)
-        case ListedOptions(configurations=configurations):
+        case options.ListedOptions(configurations=configurations):
             what, stored = "the first trial", stored_point(space, configurations[0])
         case _:
             what, stored = "a trial, drawn at random by the study's seed", _drawn(study)

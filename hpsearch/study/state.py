@@ -61,9 +61,6 @@ class StudyState:
     def unfinished(self) -> list[Trial]:
         return list(self.untold.values())
 
-    def training(self) -> list[PlannedTrial]:
-        return [trial.origin for trial in self.untold.values() if trial.origin is not None]
-
     @property
     def is_undecided(self) -> bool:
         population = self.population
@@ -117,15 +114,13 @@ class StudyState:
         }
 
 
-_STATUS_BY_REQUEST = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "resume": RUNNING}
-
-
 def _requested(state: StudyState, event: Event) -> None:
     state.requests.add(event.data["id"])
-    state.status = _STATUS_BY_REQUEST.get(event.data["verb"], state.status)
-    if event.data["verb"] == "retry" and event.data["trials"]:
+    verb, again = event.data["verb"], event.data.get("trials")
+    asked = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "resume": RUNNING}
+    state.status = asked.get(verb, state.status)
+    if verb == "retry" and again:
         state.status = RUNNING
-        again = event.data["trials"]
         state.retries += again
         state.num_excused += sum(state.trials[n].failure != CANCELLED for n in again)
 
@@ -224,14 +219,18 @@ def _reported(state: StudyState, event: Event) -> None:
 
 def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
-    trial.token = None
-    trial.seconds, trial.began_at = trial.seconds_trained(event.at), None
     job = state.jobs[trial.job or ""]
     job.running.remove(trial.number)
+    trial.seconds, trial.began_at, trial.token = trial.seconds_trained(event.at), None, None
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])
-    _note_repeated(state, trial, event)
+    repeated, kept = event.data.get("repeated_seconds", 0.0), event.data.get("kept")
+    if repeated and trial.losses:  # what this attempt had to make again, the one before it lost
+        before = trial.losses[-1]
+        trial.losses[-1] = replace(before, seconds=before.seconds + repeated)
+        state.tally.lose(before, repeated, num_attempts=0)
+    trial.kept = trial.kept if kept is None else kept
     if progressed or status == "interrupted":
         trial.lost = 0
     elif kind not in FREE:
@@ -246,16 +245,6 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         state.tally.lose(trial.losses[-1], lost)
 
 
-def _note_repeated(state: StudyState, trial: Trial, event: Event) -> None:
-    """Count what an attempt had to make again as lost by the one before it."""
-    repeated, kept = event.data.get("repeated_seconds", 0.0), event.data.get("kept")
-    if repeated and trial.losses:
-        before = trial.losses[-1]
-        trial.losses[-1] = replace(before, seconds=before.seconds + repeated)
-        state.tally.lose(before, repeated, num_attempts=0)
-    trial.kept = trial.kept if kept is None else kept
-
-
 def _told(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     trial.told, trial.value = event.data["state"], event.data["value"]
@@ -266,25 +255,20 @@ def _told(state: StudyState, event: Event) -> None:
     is_untrained = trial.origin is not None and not trial.origin.trains
     state.num_excused += trial.told == FAIL and (trial.failure == CANCELLED or is_untrained)
     if trial.origin is not None:
-        node = event.data.get("node")
+        node, birth = event.data.get("node"), event.data.get("birth")
         trial.sha256 = None if node is None else node["sha256"]
-        trial.is_adopted = bool((event.data.get("birth") or {}).get("adopted"))
+        trial.is_adopted = birth is not None and bool(birth.get("adopted"))
         trial.takeovers = tuple(Exploit(**takeover) for takeover in event.data.get("takeovers", ()))
-        ended, birth = Ended(_seconds(trial, event.at), event.at), event.data.get("birth")
-        is_finished = trial.told == COMPLETE
-        state.population.told(trial.number, trial.origin, ended, birth, has_finished=is_finished)
+        seconds = trial.seconds_trained(event.at)
+        if trial.token is not None and trial.began_at is None:  # not known: since it was given
+            seconds += max(0.0, event.at - trial.announced_at)
+        state.population.told(trial, Ended(seconds, event.at), birth)
     state.tally.tell(trial)
 
 
-def _seconds(trial: Trial, now: float) -> float:
-    """Return for how long a trial trained; where that is not known, the time since it was given."""
-    if trial.token is not None and trial.began_at is None:
-        return trial.seconds + max(0.0, now - trial.announced_at)
-    return trial.seconds_trained(now)
-
-
 def _match_called(state: StudyState, event: Event) -> None:
-    state.population.called(event.data, {origin.member for origin in state.training()})
+    training = {trial.member for trial in state.untold.values() if trial.origin is not None}
+    state.population.called(event.data, training)
 
 
 def _job(state: StudyState, event: Event) -> Job:

@@ -17,7 +17,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -36,7 +36,6 @@ from hpsearch.study.url import hide_password
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Change = Callable[[FrozenTrial], None]
 
 DRAFT = -1  # id of the draft
 
@@ -44,7 +43,17 @@ DRAFT = -1  # id of the draft
 def open_storage(url: str) -> "MirroredStorage":
     """Return the storage at a URL, with its tables; StorageError or DiskError if that fails."""
     create_directory(url)
-    return MirroredStorage(url, persist(url, lambda: _connect(url), creates=True))
+    # Optuna fills in {SCHEMA_VERSION}; other braces in a URL are meant as they are.
+    template = url.replace("{", "{{").replace("}", "}}")
+    try:
+        backend = persist(url, lambda: RDBStorage(template, engine_options(url)), creates=True)
+    except RuntimeError as error:
+        raise StorageError(
+            f"the tables in {hide_password(url)} are of another version of Optuna; "
+            f"run: optuna storage upgrade --storage URL"
+        ) from error
+    show_lost_connections(backend.engine)
+    return MirroredStorage(url, backend)
 
 
 def _persisted(
@@ -75,8 +84,7 @@ class MirroredStorage(BaseStorage):
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
         """From now on hold each new trial back until `keep`.
 
-        ``fence`` is called in each transaction on a trial, and raises if this process may write no
-        more.
+        ``fence``, called in each transaction on a trial, raises if this process may write no more.
         """
         self._writes_behind = True
         if fence is not None:
@@ -109,9 +117,8 @@ class MirroredStorage(BaseStorage):
 
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
         if study_id not in self._directions:
-            self._directions[study_id] = self._persist(
-                lambda: self._backend.get_study_directions(study_id)
-            )
+            read = self._backend.get_study_directions
+            self._directions[study_id] = self._persist(lambda: read(study_id))
         return list(self._directions[study_id])
 
     # New trials.
@@ -137,15 +144,24 @@ class MirroredStorage(BaseStorage):
 
     def _create(self, study_id: int, write: Callable[[], int]) -> int:
         with self._lock, self._forgetting_if_lost(study_id):
-            number = len(self._loaded(study_id))
-            attempts = itertools.count()
+            number, attempts = len(self._loaded(study_id)), itertools.count()
+            find = self._backend.get_trial_id_from_study_id_trial_number
 
             def create() -> int:
-                arrived = self._find(study_id, number) if next(attempts) else None
-                return write() if arrived is None else arrived
+                if next(attempts):
+                    with suppress(KeyError):  # the attempt before has not arrived
+                        return find(study_id, number)
+                return write()
 
             trial_id = self._persist(create)
-            self._add(study_id, trial_id)
+            trial = self._persist(lambda: self._backend.get_trial(trial_id))
+            if trial.number == number:
+                self._places[trial_id] = (study_id, number)
+                self._trials[study_id].append(trial)
+                self._note_if_waiting(study_id, trial)
+            else:
+                # A creation whose answer was lost has left a trial that is not in the mirror.
+                self._forget(study_id)
             return trial_id
 
     # Changes of trials: written through, and then made in the mirror too.
@@ -157,38 +173,26 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
-        def change(trial: FrozenTrial) -> None:
+        row = (trial_id, param_name, param_value_internal, distribution)
+        with self._written(self._backend.set_trial_param, *row) as trial:
             value = distribution.to_external_repr(param_value_internal)
             trial.params = trial.params | {param_name: value}
             trial.distributions = trial.distributions | {param_name: distribution}
 
-        row = (trial_id, param_name, param_value_internal, distribution)
-        self._write(trial_id, lambda: self._backend.set_trial_param(*row), change)
-
     def set_trial_intermediate_value(
         self, trial_id: int, step: int, intermediate_value: float
     ) -> None:
-        def change(trial: FrozenTrial) -> None:
+        row = (trial_id, step, intermediate_value)
+        with self._written(self._backend.set_trial_intermediate_value, *row) as trial:
             trial.intermediate_values = trial.intermediate_values | {step: intermediate_value}
 
-        row = (trial_id, step, intermediate_value)
-        self._write(trial_id, lambda: self._backend.set_trial_intermediate_value(*row), change)
-
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        def change(trial: FrozenTrial) -> None:
+        with self._written(self._backend.set_trial_user_attr, trial_id, key, value) as trial:
             trial.user_attrs = trial.user_attrs | {key: _as_read(value)}
 
-        self._write(
-            trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value), change
-        )
-
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        def change(trial: FrozenTrial) -> None:
+        with self._written(self._backend.set_trial_system_attr, trial_id, key, value) as trial:
             trial.system_attrs = trial.system_attrs | {key: _as_read(value)}
-
-        self._write(
-            trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value), change
-        )
 
     def set_curve_values(self, values: Sequence[CurveValue]) -> None:
         """Set what running trials of a study have reported, finite numbers, in one transaction."""
@@ -204,18 +208,19 @@ class MirroredStorage(BaseStorage):
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
-        def write() -> bool:
-            return self._backend.set_trial_state_values(trial_id, state, values)
-
+        write = self._backend.set_trial_state_values
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
             known = self.get_trial(trial_id)
             try:
-                changed = self._persist(write)
+                changed = self._persist(lambda: write(trial_id, state, values))
             except UpdateFinishedTrialError:
                 # This very change, which had arrived when the connection was lost and was then
                 # repeated: only this process writes.
-                if known.state.is_finished() or not _agrees(self._reread(trial_id), state, values):
+                if known.state.is_finished():
+                    raise
+                told = self._reread(trial_id)
+                if told.state != state or (values is not None and list(values) != told.values):
                     raise
                 return True
             self._reread(trial_id)
@@ -226,15 +231,15 @@ class MirroredStorage(BaseStorage):
         """Leave attributes out of the mirror until they are set the next time."""
         with self._lock:
             shown = self._replace(trial_id)
-            kept = {key: value for key, value in shown.system_attrs.items() if key not in keys}
-            shown.system_attrs = kept
+            shown.system_attrs = {k: v for k, v in shown.system_attrs.items() if k not in keys}
 
     # Reading.
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
             if trial_id == DRAFT:
-                return self._drafted
+                assert self._draft is not None, "a draft's id is not used after it was kept"
+                return self._draft
             if trial_id in self._places:
                 study_id, index = self._places[trial_id]
                 return self._trials[study_id][index]
@@ -267,26 +272,23 @@ class MirroredStorage(BaseStorage):
     def _persist(self, operation: Callable[[], T]) -> T:
         return persist(self.url, operation)
 
-    def _write(self, trial_id: int, operation: Callable[[], None], change: Change) -> None:
-        """Change a trial in the database and then in the mirror; the draft there alone."""
+    @contextmanager
+    def _written(
+        self, write: Callable[..., None], trial_id: int, *values: Any
+    ) -> Iterator[FrozenTrial]:
+        """Give a trial of the mirror, to be changed as in the database; the draft there alone."""
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
             if trial_id != DRAFT:
-                self._persist(operation)
-            if trial_id == DRAFT or trial_id in self._places:
-                change(self._replace(trial_id))
-
-    @property
-    def _drafted(self) -> FrozenTrial:
-        assert self._draft is not None, "a draft's id is not used after it was kept"
-        return self._draft
+                self._persist(lambda: write(trial_id, *values))
+            yield self._replace(trial_id)
 
     def _replace(self, trial_id: int) -> FrozenTrial:
         """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
         trial = copy.copy(self.get_trial(trial_id))
         if trial_id == DRAFT:
             self._draft = trial
-        else:
+        elif trial_id in self._places:
             study_id, index = self._places[trial_id]
             self._trials[study_id][index] = trial
         return trial
@@ -317,56 +319,18 @@ class MirroredStorage(BaseStorage):
         for trial in self._trials.pop(study_id, []) if study_id is not None else ():
             del self._places[trial._trial_id]
 
-    def _add(self, study_id: int, trial_id: int) -> None:
-        trial = self._persist(lambda: self._backend.get_trial(trial_id))
-        if trial.number != len(self._trials[study_id]):
-            # A creation whose answer was lost has left a trial of which the mirror knows nothing.
-            self._load(study_id)
-            return
-        self._places[trial_id] = (study_id, trial.number)
-        self._trials[study_id].append(trial)
-        self._note_if_waiting(study_id, trial)
-
-    def _find(self, study_id: int, number: int) -> int | None:
-        """Return the id of a trial in the database, None if there is none of this number."""
-        try:
-            return self._backend.get_trial_id_from_study_id_trial_number(study_id, number)
-        except KeyError:
-            return None
-
     def _loaded(self, study_id: int) -> list[FrozenTrial]:
         if study_id not in self._trials:
-            self._load(study_id)
+            trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
+            self._trials[study_id] = trials
+            self._may_wait.add(study_id)
+            for index, trial in enumerate(trials):
+                self._places[trial._trial_id] = (study_id, index)
+            # Without this, a garbage collection during an ask would scan a million objects that
+            # are never freed.
+            gc.freeze()
         return self._trials[study_id]
-
-    def _load(self, study_id: int) -> None:
-        trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
-        self._trials[study_id] = trials
-        self._may_wait.add(study_id)
-        for index, trial in enumerate(trials):
-            self._places[trial._trial_id] = (study_id, index)
-        # Without this, a garbage collection during an ask would scan a million objects that are
-        # never freed.
-        gc.freeze()
-
-
-def _connect(url: str) -> RDBStorage:
-    # Optuna fills in {SCHEMA_VERSION}; other braces in a URL are meant as they are.
-    template = url.replace("{", "{{").replace("}", "}}")
-    try:
-        backend = RDBStorage(template, engine_options(url))
-    except RuntimeError as error:
-        raise StorageError(
-            f"the tables in {hide_password(url)} are of another version of Optuna; "
-            f"run: optuna storage upgrade --storage URL"
-        ) from error
-    show_lost_connections(backend.engine)
-    return backend
 
 
 def _as_read(value: Any) -> Any:
     return json.loads(json.dumps(value))
-
-
-def _agrees(trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
-    return trial.state == state and (values is None or list(values) == trial.values)

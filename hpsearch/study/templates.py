@@ -27,39 +27,23 @@ TRAINER_WORDS = (
 FACTOR = 3.0  # by which what is searched may lie below and above what a converted file says
 
 
-class Template(NamedTuple):
-    file: str  # below studies/
-    summary: str
-
-
 DEFAULT = "search"
-TEMPLATES: Mapping[str, Template] = {
-    "search": Template(
-        "quickstart.yaml",
-        "four numbers of a small DQN host against a panel by TPE, two minutes on two cores",
-    ),
-    "choose_first": Template(
-        "choose_first.yaml",
-        "the same against choose_first alone, the setting of the published figures",
-    ),
-    "ppo": Template(
-        "ppo_20x3.yaml",
-        "five numbers of a PPO host with a median pruner, sixteen times two minutes of a core",
-    ),
-    "population": Template(
-        "population_pairs.yaml",
-        "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
-    ),
-    "published_depth_batch": Template(
-        "published_depth_batch.yaml", "the published sweep of depth and batch size, hours on a GPU"
-    ),
-    "published_pairs": Template(
-        "published_pairs.yaml", "the published eight pairs at 20x3, hours on a GPU"
-    ),
-    "published_100x10": Template(
-        "published_100x10.yaml", "the published eight pairs at 100x10, hours on a GPU"
-    ),
+TEMPLATES: Mapping[str, str] = {
+    "search": "four numbers of a small DQN host against a panel by TPE, two minutes on two cores",
+    "choose_first": "the same against choose_first alone, the setting of the published figures",
+    "ppo": "five numbers of a PPO host with a median pruner, sixteen times two minutes of a core",
+    "population": "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
+    "published_depth_batch": "the published sweep of depth and batch size, hours on a GPU",
+    "published_pairs": "the published eight pairs at 20x3, hours on a GPU",
+    "published_100x10": "the published eight pairs at 100x10, hours on a GPU",
 }
+"""what each searches, by name"""
+_FILES = {"search": "quickstart", "ppo": "ppo_20x3", "population": "population_pairs"}
+"""of the templates that have another name there"""
+
+
+def template_file(name: str) -> Path:
+    return shipped(f"studies/{_FILES.get(name, name)}.yaml")
 
 
 class Written(NamedTuple):
@@ -72,7 +56,7 @@ def write_template(name: str, target: Path) -> Written:
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
     files = _places(name, target)
-    source = shipped(f"studies/{TEMPLATES[name].file}")
+    source = template_file(name)
     study = load_spec(source)
     (base,) = study.bases.values()
     words = f"The configuration that {files.study.name} searches around."
@@ -81,10 +65,10 @@ def write_template(name: str, target: Path) -> Written:
 
 
 def write_study_around(config: Config, old: Path, target: Path) -> Written:
-    """Write a study that searches around a configuration converted from ``old``; return where.
+    """Write the default template's study around a configuration converted from ``old``.
 
-    It is the default template's, but for its space, the rates and discounts of the roles that
-    learn, and its objective, the first role's rho over its panel where that is measured.
+    Its space are rates and discounts of the roles that learn, its objective the first role's rho
+    over its panel where that is measured.
     """
     files = _places(old.stem, target)
     trainer = read_config(config, source=str(old))
@@ -92,7 +76,7 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
     metric = next((name for name in measured if name.startswith("panel/")), measured[0])
     is_host = metric.split("/")[1] == "host"  # a host wins fast, which an agent puts off
     spec = replace(
-        load_spec(shipped(f"studies/{TEMPLATES[DEFAULT].file}")).spec,
+        load_spec(template_file(DEFAULT)).spec,
         objectives=(Objective(metric, "maximize" if is_host else "minimize"),),
         space=dict(_space_around(config, list(trainer.learning()))),
     )

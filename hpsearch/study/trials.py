@@ -22,13 +22,10 @@ from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve is in metrics.jsonl
 
-RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
-
-FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
-
-ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
-
 RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in system attributes
+
+# User attributes: the failed trial that is tried again, how a trial failed, its origin's key.
+RETRY_OF, FAILURE, ORIGIN = "retry_of", "failure", "origin"
 
 _OPTUNA_STATES = {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAIL: TrialState.FAIL}
 
@@ -73,8 +70,11 @@ class Trials:
         trial = self._next_orphan({origin.key for origin in planned})
         if trial is None and planned:
             trial = self._start_planned(planned[0])
+        elif trial is None and retries:
+            tried = self._storage.get_trial(self._id(retries[0]))
+            trial = self._create(tried.params, tried.distributions, {RETRY_OF: retries[0]})
         elif trial is None:
-            trial = self._try_again(retries[0]) if retries else self._optuna.ask()
+            trial = self._optuna.ask()
         attrs = trial.user_attrs
         origin = next((origin for origin in planned if origin.key == attrs.get(ORIGIN)), None)
         if origin is None or origin.params is None:
@@ -97,21 +97,16 @@ class Trials:
             self._optuna.tell(trial.number, state=TrialState.FAIL)
         return None
 
-    def _try_again(self, number: int) -> optuna.trial.Trial:
-        tried = self._storage.get_trial(self._id(number))
-        return self._create(tried.params, tried.distributions, {RETRY_OF: number})
-
     def _start_planned(self, origin: PlannedTrial) -> optuna.trial.Trial:
         if origin.params is None:
             trial = self._optuna.ask()
             trial.set_user_attr(ORIGIN, origin.key)
             return trial
-        ranges = self._study.space.distributions()
+        every = self._study.space.distributions()
+        ranges = {name: every[name] for name in origin.params}
         attrs = {ORIGIN: origin.key, "generation": origin.generation, "parents": origin.parents}
         attrs |= {"operator": origin.operator["name"]}
-        return self._create(
-            dict(origin.params), {name: ranges[name] for name in origin.params}, attrs
-        )
+        return self._create(dict(origin.params), ranges, attrs)
 
     def _create(
         self,
@@ -169,21 +164,19 @@ class Trials:
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
-        values = (
-            [metrics[name]["value"] for name in self.metric_names] if outcome == COMPLETE else None
-        )
         state = _OPTUNA_STATES[outcome]
+        measured = {name: metrics[name] for name in self.metric_names if name in metrics}
+        values = [measure["value"] for measure in measured.values()]
         with _only_writer():
-            for name in self.metric_names:
-                if name in metrics:
-                    interval = [metrics[name]["low"], metrics[name]["high"]]
-                    self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
+            for name, measure in measured.items():
+                interval = [measure["low"], measure["high"]]
+                self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
             if failure is not None:
                 self._storage.set_trial_user_attr(trial_id, FAILURE, failure)
             if failure == OOM_GPU:
                 optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
                 state = TrialState.PRUNED
-            self._optuna.tell(trial.number, values, state)
+            self._optuna.tell(trial.number, values if outcome == COMPLETE else None, state)
 
     def failure(self, trial: Trial) -> str | None:
         """Return the kind of failure that a driver before told Optuna, None if of none."""
@@ -198,11 +191,11 @@ class Trials:
 
     def config(self, trial: Trial) -> TrainerConfig:
         """Return a trial's complete configuration, or that of the last copy in its place."""
-        if trial.number in self._configs:
-            return self._configs[trial.number]
-        config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")
-        if trial.told is None:  # else it would never be forgotten
-            self._configs[trial.number] = config
+        config = self._configs.get(trial.number)
+        if config is None:
+            config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")
+            if trial.told is None:  # else it would never be forgotten
+                self._configs[trial.number] = config
         return config
 
     def shape(self, trial: Trial) -> str:

@@ -24,7 +24,6 @@ _PASSWORD_OPTION = re.compile(
     r"(?P<before>[?&](?:\w*password|passwd|pwd)=)(?P<password>[^&]*)", re.IGNORECASE
 )
 _PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")  # of a host or an IPv6 address in brackets
-_HIDDEN = "***"
 
 
 def password(url: str) -> str | None:
@@ -36,8 +35,8 @@ def password(url: str) -> str | None:
 
 
 def hide_password(url: str) -> str:
-    url = _USER_AND_PASSWORD.sub(rf"\g<before>{_HIDDEN}\g<after>", url)
-    return _PASSWORD_OPTION.sub(rf"\g<before>{_HIDDEN}", url)
+    url = _USER_AND_PASSWORD.sub(r"\g<before>***\g<after>", url)
+    return _PASSWORD_OPTION.sub(r"\g<before>***", url)
 
 
 def sqlite_file(url: str) -> str | None:

@@ -27,7 +27,6 @@ from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file, storage_url
 
 STARTING, INTERRUPTED = "starting", "interrupted"
-CALLS = 1  # of the scheduler, by one look
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,8 @@ class StudyView:
         if isinstance(length, int):
             return length
         params = zip(("steps", ALGORITHM), length, strict=True)
-        values = self.study.space.decode(
-            {name: value for name, value in params if value is not None}
-        )
+        stored = {name: value for name, value in params if value is not None}
+        values = self.study.space.decode(stored)
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])
 
@@ -175,9 +173,8 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
     if start is None or start.slurm_job is None:
         return start
     try:
-        state = SchedulerCalls(CALLS).run(
-            ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
-        )
+        question = ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
+        state = SchedulerCalls(1).run(question)
     except SchedulerSilentError as error:
         is_gone = "invalid job id" in str(error).lower()
         return start if not is_gone and may_be_there(folder, start, time.time()) else None
@@ -187,14 +184,14 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
 def best_trial(view: StudyView) -> Trial:
     best = view.best()
     name, failed = view.name, view.state.told(FAIL)
-    if best is None and failed and not view.state.unfinished():
+    if best is not None:
+        return best
+    if failed and not view.state.unfinished():
         causes = ", ".join(sorted({f"{trial.failure}: {trial.message}" for trial in failed}))
         raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
-    if best is None:
-        raise HpsearchError(
-            f"no trial of {name} has finished yet; look at it with: hpsearch status {name}"
-        )
-    return best
+    raise HpsearchError(
+        f"no trial of {name} has finished yet; look at it with: hpsearch status {name}"
+    )
 
 
 class Followed:
@@ -222,23 +219,16 @@ class Followed:
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return a name for each dotted path: its last part, longer where others share that."""
-    every = list(dict.fromkeys(paths))
-    names = {path: _last_part(path) for path in every}
-    longer = {path: f"{path.partition('.')[0]} {names[path]}" for path in every if "." in path}
-    names = _told_apart(names, longer)
-    return _told_apart(names, {path: path for path in every})
-
-
-def _last_part(path: str) -> str:
-    *above, last = path.split(".")
-    return f"{above[-1]}.{last}" if above and above[-1].endswith("_schedule") else last
-
-
-def _told_apart(names: dict[str, str], longer: dict[str, str]) -> dict[str, str]:
-    counts = Counter(names.values())
-    return {
-        path: name if counts[name] == 1 else longer.get(path, name) for path, name in names.items()
-    }
+    names = {}
+    for path in paths:
+        *above, last = path.split(".")
+        is_of_schedule = bool(above) and above[-1].endswith("_schedule")
+        names[path] = f"{above[-1]}.{last}" if is_of_schedule else last
+    longer = {path: f"{path.partition('.')[0]} {names[path]}" for path in names if "." in path}
+    for others in (longer, {path: path for path in names}):
+        counts = Counter(names.values())
+        names |= {path: others.get(path, name) for path, name in names.items() if counts[name] > 1}
+    return names
 
 
 TAB = "\t"
@@ -254,9 +244,7 @@ def trial_line(study: Study, trial: Trial) -> str:
 
 
 def trial_state(trial: Trial) -> str:
-    if trial.told is not None:
-        return trial.told
-    return "waiting" if trial.waits else "running"
+    return trial.told or ("waiting" if trial.waits else "running")
 
 
 def setting_text(setting: Any) -> str:
@@ -286,12 +274,8 @@ def list_lines(view: StudyView) -> Iterator[str]:
     # What is in memory comes after what is stored of the same trial, and is newer.
     last = {number: place for place, number in enumerate(columns[0])}
     order = sorted(last.values(), key=lambda place: int(columns[0][place]))
-    yield from in_columns(
-        [
-            [name, *(column[place] for place in order)]
-            for name, column in zip(header, columns, strict=True)
-        ]
-    )
+    named = zip(header, columns, strict=True)
+    yield from in_columns([[name, *(column[row] for row in order)] for name, column in named])
 
 
 def in_columns(columns: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ start of jobs as training, and that of just now knows nothing of evaluations and
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -39,11 +39,8 @@ def cost(view: StudyView) -> Cost:
         return Cost(spent, None, None)
     speed, left = steps_per_second(view), max(0, total - made)
     hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
-    return Cost(
-        gpu_hours_spent=spent,
-        gpu_hours_left=hours if cap is None else min(hours, max(0.0, cap - spent)),
-        seconds_left=left / speed if speed else None,
-    )
+    hours_left = hours if cap is None else min(hours, max(0.0, cap - spent))
+    return Cost(spent, hours_left, seconds_left=left / speed if speed else None)
 
 
 def known_until(view: StudyView) -> float:
@@ -57,18 +54,12 @@ def known_until(view: StudyView) -> float:
 def pace(view: StudyView, heartbeats: Mapping[int, Heartbeat]) -> tuple[int, float]:
     """Return steps made and steps per second; ended trials count as far as they came."""
     running = {trial.number for trial, _ in view.state.live_attempts()}
-    of_running = {
-        number: heartbeat for number, heartbeat in heartbeats.items() if number in running
-    }
-    steps = sum(
-        max(
-            0,
-            max(trial.step, of_running[number].step if number in of_running else 0)
-            - trial.first_step,
-        )
-        for number, trial in view.state.trials.items()
-    )
-    return steps, sum(heartbeat.steps_per_second for heartbeat in of_running.values())
+    beats = {number: heartbeat for number, heartbeat in heartbeats.items() if number in running}
+    steps = 0
+    for number, trial in view.state.trials.items():
+        reached = max(trial.step, beats[number].step if number in beats else 0)
+        steps += max(0, reached - trial.first_step)
+    return steps, sum(heartbeat.steps_per_second for heartbeat in beats.values())
 
 
 def steps_per_second(view: StudyView) -> float:
@@ -86,11 +77,8 @@ def steps_in_all(view: StudyView) -> int:
 
 def steps_made(view: StudyView) -> int:
     waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
-    trials = view.state.trials
-    running = sum(
-        max(0, heartbeat.step - trials[number].first_step)
-        for number, heartbeat in _heartbeats(view).items()
-    )
+    trials, beats = view.state.trials, _heartbeats(view)
+    running = sum(max(0, beats[number].step - trials[number].first_step) for number in beats)
     return view.steps_told() + waiting + running
 
 
@@ -103,7 +91,6 @@ SETTLED = 2.0  # at most so many times the shorter estimate is the longer one
 SETTLED_SHARE = 0.02  # of the steps that were to be made: before so many are, nothing is settled
 SECONDS_TO_JUDGE_BY = 10.0  # since the beginning; the first signs of life tell little
 RECENT = 1 / 3  # of the time so far counts as just now
-
 
 TimeLeft = tuple[float, float]  # seconds: at least, at most
 DONE: TimeLeft = (0.0, 0.0)
@@ -179,15 +166,14 @@ class Span:
 
 def spans(view: StudyView, until: float) -> list[Span]:
     """Return what all jobs did until a moment, waits and runs, by when they were announced."""
-    return [span for job in view.state.jobs.values() for span in _of_job(view, job, until)]
-
-
-def _of_job(view: StudyView, job: Job, until: float) -> Iterator[Span]:
-    end = until if job.ended_at is None else job.ended_at
-    began = end if job.began_at is None else job.began_at
-    yield Span(job.name, WAITED, job.announced_at, max(job.announced_at, began), 0.0)
-    if job.began_at is not None:
-        yield Span(job.name, kind_of(view, job), began, max(began, end), job.gpus)
+    every = []
+    for job in view.state.jobs.values():
+        end = until if job.ended_at is None else job.ended_at
+        began, announced = end if job.began_at is None else job.began_at, job.announced_at
+        every.append(Span(job.name, WAITED, announced, max(announced, began), 0.0))
+        if job.began_at is not None:
+            every.append(Span(job.name, kind_of(view, job), began, max(began, end), job.gpus))
+    return every
 
 
 def kind_of(view: StudyView, job: Job) -> str:
@@ -201,12 +187,8 @@ def kind_of(view: StudyView, job: Job) -> str:
 
 def _lost(view: StudyView, job: Job) -> set[str]:
     attempts = [(number, attempt) for group in job.groups for number, attempt, _ in group]
-    return {
-        loss.kind
-        for number, attempt in attempts
-        for loss in view.state.trials[number].losses
-        if loss.attempt == attempt
-    }
+    losses = ((loss, own) for number, own in attempts for loss in view.state.trials[number].losses)
+    return {loss.kind for loss, own in losses if loss.attempt == own}
 
 
 def counts_over_time(job_spans: Sequence[Span]) -> tuple[list[float], dict[str, list[int]]]:

@@ -14,7 +14,16 @@ from hpsearch.population.options import Matches
 from hpsearch.study.breeding import lineage
 from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch
 from hpsearch.study.breeding.lineage import improvements
-from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
+from hpsearch.study.records import (
+    COMPLETE,
+    FAIL,
+    Ended,
+    Match,
+    PlannedTrial,
+    PopulationRecord,
+    Trial,
+    key_after,
+)
 from hpsearch.study.trials import Trials
 
 PARAMS = {"host.optim.args.lr": 1e-2, "host.gamma": 0.9}
@@ -229,13 +238,15 @@ def test_an_ended_interval_is_open_until_a_match_is_called():
         population.asked(member, origin(member))
     for member, at in ((0, 40.0), (1, 50.0)):
         ended = Ended(at / 2, at)
-        population.told(member, origin(member), ended, None, has_finished=not member)
+        how = FAIL if member else COMPLETE
+        population.told(Trial(member, {}, told=how, origin=origin(member)), ended, None)
     assert population.open == {0: Ended(20.0, 40.0), 1: Ended(25.0, 50.0)}
     assert population.finished == {0: 0}
     data = {"match": 1, "members": {"0": 0}, "ended": [0, 1], "archive": []}
     population.called(data, {2})
     assert (population.open, population.late) == ({}, {2})
-    population.told(2, origin(2), Ended(1.0, 90.0), None, has_finished=True)
+    last = Trial(2, {}, told=COMPLETE, origin=origin(2))
+    population.told(last, Ended(1.0, 90.0), None)
     assert (population.open, population.late) == ({2: Ended(1.0, 90.0)}, set())
 
 
@@ -247,5 +258,6 @@ def test_children_that_were_tried_count_for_their_operator():
         planned = origin(number, is_child=True)
         population.asked(number, planned)
         told = birth | {"adopted": number > 0, "chance": chance}
-        population.told(number, planned, Ended(0.0, 0.0), told, has_finished=True)
+        trial = Trial(number, {}, told=COMPLETE, origin=planned)
+        population.told(trial, Ended(0.0, 0.0), told)
     assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

@@ -82,9 +82,8 @@ class Breeder(DriverPart):
             )
             self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
-        before = self._population.archive
+        before, seed = self._population.archive, self._study.spec.seed
         champion = self.state.trials[before[-1]] if before else None
-        seed = self._study.spec.seed
         plan = self._roster(match).plan(match, self._config, seed, champion)
         self._folder.match(match.number).plan.write(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
@@ -96,15 +95,13 @@ class Breeder(DriverPart):
         population, rules = self._population, self._options.generations
         if not population.open:
             return False
+        unfinished = self.state.unfinished()
         if not isinstance(rules, Synchronous):
             # Children of the closing are judged together.
-            return not population.untrained and all(
-                trial.trains for trial in self.state.unfinished()
-            )
+            return not population.untrained and all(trial.trains for trial in unfinished)
         if population.planned and self._limits.num_allowed():
             return False  # a member that waits for a free job is not late
         # Who was late for the match before is not waited for again.
-        unfinished = self.state.unfinished()
         waited_for = [trial for trial in unfinished if trial.member not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
 
@@ -126,11 +123,9 @@ class Breeder(DriverPart):
         # The last games may be gone or damaged by now.
         children = [] if played is None else self._judge.close(closing, played)
         number = population.closing + 1
-        closed = {
-            "number": number,
-            "is_last": not children or number >= closing.generations,
-            "children": [asdict(origin) for origin in children],
-        }
+        is_last = not children or number >= closing.generations
+        planned = [asdict(origin) for origin in children]
+        closed = {"number": number, "is_last": is_last, "children": planned}
         self._recorder.record("closing", data=closed)
 
     def _is_unanswered(self) -> bool:
@@ -139,10 +134,10 @@ class Breeder(DriverPart):
         One more match has it done. No interval has ended, so it replaces no member; but it may name
         another champion, until one is named a second time.
         """
-        if self._options.matches.best_response is None or self.will_go_on:
+        is_wanted = self._options.matches.best_response is not None
+        # Without hours of GPUs no job would play it.
+        if not is_wanted or self.will_go_on or not self._limits.allow_gpu_hours():
             return False
-        if not self._limits.allow_gpu_hours():
-            return False  # no job would play it
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 
@@ -158,10 +153,9 @@ class Breeder(DriverPart):
         if not population.finished:
             self._begin(ended)
             return
-        playing = set(population.finished.values())
-        archive = [trial for trial in population.archive if trial not in playing]
-        kept = archive[-self._options.matches.archive :] if self._options.matches.archive else []
         members = {str(member): trial for member, trial in sorted(population.finished.items())}
+        archive = [trial for trial in population.archive if trial not in members.values()]
+        kept = archive[-self._options.matches.archive :] if self._options.matches.archive else []
         number = len(population.matches) + 1
         called = {"match": number, "members": members, "ended": ended, "archive": kept}
         self._recorder.record("match_called", data=called)

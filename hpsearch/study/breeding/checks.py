@@ -36,7 +36,7 @@ def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
 
 
 def size(config: CommonConfig) -> float:
-    return float(sum(config.policy_size(name) for name in config.learning()))
+    return float(sum(map(config.policy_size, config.learning())))
 
 
 WHERE = "population.explore.intervals"
@@ -72,11 +72,10 @@ def schedule_problems(
 def growths_of(
     params: Mapping[str, Any], config: CommonConfig, space: SearchSpace
 ) -> Iterator[dict[str, Any]]:
-    """Yield what changes where a role grows into the next larger net_arch that there is.
+    """Yield the next larger net_arch, as Optuna stores it, of each role that can grow into one.
 
-    Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
-    parameters exist as before, so that nothing but the net_arch differs. ``params`` are the trial's
-    as Optuna stores them, which make ``config``.
+    Under it the same parameters exist as before, so that nothing but the net_arch differs.
+    ``params`` are the trial's as Optuna stores them, which make ``config``.
     """
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"
@@ -96,9 +95,8 @@ def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) ->
     config = read_config(base, source="")
     if any(_may_grow(role, space, config) for role in config.learning()):
         return
-    offered = {
-        f"{role}.net_arch": _choices(space.get(f"{role}.net_arch")) for role in config.learning()
-    }
+    searched = [f"{role}.net_arch" for role in config.learning()]
+    offered = {path: _choices(space.get(path)) for path in searched}
     yield (
         f"{where} is grow, which needs a categorical parameter {' or '.join(offered)} of whose "
         "choices one can grow into another, by wider layers or, after relu, by more layers that "
@@ -119,11 +117,8 @@ def _may_grow(role: str, space: Mapping[str, Parameter], config: CommonConfig) -
 def _choices(parameter: Parameter | None) -> list[Any]:
     """Return the net_arches that a parameter offers; of others the space's own check tells."""
     offered = parameter.choices if isinstance(parameter, CategoricalParameter) else ()
-    return [
-        config
-        for config in offered
-        if isinstance(config, list) and not any(net_arch_faults("net_arch", tuple(config)))
-    ]
+    lists = [choice for choice in offered if isinstance(choice, list)]
+    return [choice for choice in lists if not any(net_arch_faults("net_arch", tuple(choice)))]
 
 
 def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
@@ -191,9 +186,7 @@ def _island_problems(
             f"a job trains an island, but is {executor.members_per_job}"
         )
     space = sections.get("space", {})
-    choices = [
-        path for path, parameter in space.items() if isinstance(parameter, CategoricalParameter)
-    ]
+    choices = [path for path in space if isinstance(space[path], CategoricalParameter)]
     for path in choices:
         yield (
             f"space.{path} must be a number in a population of islands, whose members take each "

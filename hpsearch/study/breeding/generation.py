@@ -9,19 +9,11 @@ import numpy as np
 from hpsearch.cluster.records import Fresh, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
 from hpsearch.parameters import CategoricalParameter, label_of
+from hpsearch.population import options
 from hpsearch.population.breeding import JudgedMember, Successor, breed, breed_untrained
 from hpsearch.population.explore import Exploring
 from hpsearch.population.fitness import MatchStanding, Places, Scores, score
 from hpsearch.population.operators.options import Clone, Grow
-from hpsearch.population.options import (
-    Closing,
-    Matches,
-    NoSelection,
-    Pareto,
-    PopulationOptions,
-    Schedule,
-    scripted_players,
-)
 from hpsearch.population.ratings.cycles import meta_game
 from hpsearch.population.statistics import Floats, interval
 from hpsearch.schema import value_at
@@ -46,13 +38,18 @@ class MatchRoster:
     members: tuple[Trial, ...]  # by their place in the population
     archive: tuple[Trial, ...]
     roles: tuple[str, ...]  # that they learn
-    matches: Matches
+    matches: options.Matches
 
     def plan(
         self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
     ) -> MatchPlan:
         """Return what the job is told; the starts are this study's own."""
-        starts = f"study {seed} match {match.number}"
+        starts, steps = f"study {seed} match {match.number}", self.matches.best_response
+        responses: list[Response] = []
+        if champion is not None and steps is not None:
+            own_seed = RESPONSE_SEEDS * seed + match.number
+            told = champion.number, _checkpoint(champion), steps, own_seed
+            responses = [Response(role, *told) for role in ROLES if role in self.roles]
         return MatchPlan(
             hosts=self._players("host"),
             agents=self._players("agent"),
@@ -60,18 +57,7 @@ class MatchRoster:
             max_steps=self.matches.max_steps,
             splits=(f"{starts} named", f"{starts} fresh"),
             device=config.device,
-            responses=self._responses(champion, match, seed),
-        )
-
-    def _responses(self, champion: Trial | None, match: Match, seed: int) -> tuple[Response, ...]:
-        steps = self.matches.best_response
-        if champion is None or steps is None:
-            return ()
-        where, own_seed = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
-        return tuple(
-            Response(role, champion.number, where, steps, own_seed)
-            for role in ROLES
-            if role in self.roles
+            responses=tuple(responses),
         )
 
     def names(self, role: Role) -> list[str]:
@@ -79,32 +65,26 @@ class MatchRoster:
 
     def standing(self, sizes: Floats) -> MatchStanding:
         """Return where the players stand; ``sizes`` are the members' numbers of weights."""
-        num_learned = len(self.members) + len(self.archive)
+        num_members, num_learned = len(self.members), len(self.members) + len(self.archive)
         places = [
             Places(*(index if role in self.roles else None for role in ROLES))
             for index in range(num_learned)
         ]
         panel = Places(*(num_learned if role in self.roles else 0 for role in ROLES))
-        num_members = len(self.members)
         return MatchStanding(places[:num_members], places[num_members:], panel, sizes)
 
     def _players(self, role: Role) -> tuple[MatchPlayer, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()
+        scripted = options.scripted_players(role, self.matches.panel)
         return (
             *(MatchPlayer(str(trial.number), _checkpoint(trial)) for trial in learned),
-            *(MatchPlayer(name, None) for name in scripted_players(role, self.matches.panel)),
+            *(MatchPlayer(name, None) for name in scripted),
         )
 
 
 def _checkpoint(trial: Trial) -> str:
     assert trial.origin is not None, "members are trials of the population"
     return final_checkpoint(trial.number, trial.origin.steps)
-
-
-def game_of(roster: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
-    """Return the game of a match by names: of trials their numbers; see `meta_game`."""
-    moves = np.concatenate(list(games.moves), axis=2)
-    return meta_game(moves, roster.names("host"), roster.names("agent"))
 
 
 @dataclass(frozen=True)
@@ -119,9 +99,9 @@ class PlayedMatch:
 class Judge:
     """Turns the games of a match into a decision; the same games give the same one."""
 
-    def __init__(self, study: Study, options: PopulationOptions, trials: Trials) -> None:
+    def __init__(self, study: Study, population: options.PopulationOptions, trials: Trials) -> None:
         self._study = study
-        self._options = options
+        self._options = population
         self._trials = trials
         (base,) = study.bases.values()
         self._explorable = explorable_of(base, study.space)
@@ -134,35 +114,30 @@ class Judge:
         strengths = dict(zip(numbers, scores.strength.tolist(), strict=True))
         lost = [member for member in match.ended if member not in match.members]
         # Where no member is replaced, no child takes a place either.
-        replaces = not isinstance(self._options.selection, NoSelection)
+        replaces = not isinstance(self._options.selection, options.NoSelection)
         anew, vacant = ([], lost) if replaces else (lost, [])
+        judged, exploring = self._members(played), self._exploring(played, strengths)
+        operators = played.population.operators
         plan = breed(
-            self._options,
-            self._members(played),
-            scores,
-            self._exploring(played, strengths),
-            played.population.operators,
-            rng,
-            num_vacant=len(vacant),
+            self._options, judged, scores, exploring, operators, rng, num_vacant=len(vacant)
         )
         places = {members[index].member: place for index, place in plan.places.items()}
         places |= dict(zip(vacant, plan.vacancies, strict=True))
-        bred = [
-            self._next(played, member, successor) for member, successor in sorted(places.items())
-        ]
+        bred = [self._next(played, member, chosen) for member, chosen in sorted(places.items())]
         begun = [self.initial_trial(member, played.population) for member in anew]
         # Of each member's strength on the fresh starts.
         ends = interval(scores.confirming, CONFIDENCE).T.tolist()
+        moves = np.concatenate(list(played.games.moves), axis=2)
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): strength for number, strength in strengths.items()},
             "intervals": {str(n): bounds for n, bounds in zip(numbers, ends, strict=True)},
-            "game": game_of(played.roster, played.games),
+            "game": meta_game(moves, played.roster.names("host"), played.roster.names("agent")),
             "children": [asdict(origin) for origin in (*bred, *begun)],
         }
 
-    def close(self, closing: Closing, played: PlayedMatch) -> list[PlannedTrial]:
+    def close(self, closing: options.Closing, played: PlayedMatch) -> list[PlannedTrial]:
         seeds = self._study.spec.seed, played.match.number
         scores = self._scores(played, np.random.default_rng(seeds))
         rng = np.random.default_rng([*seeds, CLOSING])
@@ -195,14 +170,14 @@ class Judge:
         members = []
         for trial in played.roster.members:
             config, params = self._trials.config(trial), trial.last_params
-            roles = tuple(config.learning())
+            roles, growths = tuple(config.learning()), growths_of(params, config, self._study.space)
             member = JudgedMember(
                 params=params,
                 has_ended=trial.member in played.match.ended,
                 shape=shape_key(config),
                 families=families(trial, roles, played.known),
                 is_pair=len(roles) == 2,
-                growths=tuple(growths_of(params, config, self._study.space)) if grows else (),
+                growths=tuple(growths) if grows else (),
             )
             members.append(member)
         return members
@@ -210,7 +185,7 @@ class Judge:
     def _scores(self, played: PlayedMatch, rng: np.random.Generator) -> Scores:
         roster, selection = played.roster, self._options.selection
         sizes = np.array([size(self._trials.config(trial)) for trial in roster.members])
-        pareto = selection if isinstance(selection, Pareto) else None
+        pareto = selection if isinstance(selection, options.Pareto) else None
         standing = roster.standing(sizes)
         return score(played.games.moves, standing, self._options.matches, pareto, rng)
 
@@ -248,38 +223,32 @@ class Judge:
     ) -> Mapping[str, Any]:
         """Return what a trial that begins at a step, of a line from a founder, learns by."""
         explore = self._options.explore
-        if not isinstance(explore, Schedule):
+        if not isinstance(explore, options.Schedule):
             return successor.params
         line_start = 0 if founder is None else step_of(self._options.founders[founder])
         # Counted along the line, not by matches: a member that was late for one skips no interval.
-        return scheduled(
-            explore, self._study.space, (first_step - line_start) // self._options.interval
-        )
+        index = (first_step - line_start) // self._options.interval
+        return scheduled(explore, self._study.space, index)
 
     def initial_trial(self, member: int, population: PopulationRecord) -> PlannedTrial:
-        options, space = self._options, self._study.space
-        explore, founders = options.explore, options.founders
-        fresh = PlannedTrial(
+        explore, founders = self._options.explore, self._options.founders
+        founder = member % len(founders) if founders else None
+        first_step = 0 if founder is None else step_of(founders[founder])
+        params: Mapping[str, Any] | None = None
+        if isinstance(explore, options.Schedule):
+            params = scheduled(explore, self._study.space, 0)
+        elif founder is not None:
+            params = self._params_of(founder)
+        return PlannedTrial(
             key=key_after(member, population),
             member=member,
             generation=len(population.matches),
             parents=(),
-            parent_steps=(),
-            operator=asdict(Fresh()),
+            parent_steps=() if founder is None else (first_step,),
+            operator=asdict(Fresh() if founder is None else Clone()),
             is_child=False,
-            params=scheduled(explore, space, 0) if isinstance(explore, Schedule) else None,
-            steps=options.interval,
-        )
-        if not founders:
-            return fresh
-        founder = member % len(founders)
-        step = step_of(founders[founder])
-        return replace(
-            fresh,
-            parent_steps=(step,),
-            operator=asdict(Clone()),
-            params=fresh.params or self._params_of(founder),
-            steps=step + options.interval,
+            params=params,
+            steps=first_step + self._options.interval,
             founder=founder,
         )
 

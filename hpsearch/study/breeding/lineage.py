@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from hpsearch.cluster.records import Birth, Exchanges, Fresh, Island, Lineage, Parent
@@ -27,21 +27,19 @@ def lineage_of(
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
     # What grows plays as before, and a copy of its parent would not be of its shape.
     is_exact = isinstance(operator, Fresh | Clone | Grow)
+    if not origin.parents and origin.founder is not None:
+        parents = [Parent(None, str((folder / options.founders[origin.founder]).absolute()))]
+    else:
+        trials = zip(origin.parents, origin.parent_steps, strict=True)
+        parents = [Parent(trial, final_checkpoint(trial, steps)) for trial, steps in trials]
     return Lineage(
         operator=operator,
         seed=seed,
-        parents=_parents(origin, options, folder),
+        parents=tuple(parents),
         generation=origin.generation,
         member=origin.member,
         trying=None if is_exact else options.adoption,
     )
-
-
-def _parents(origin: PlannedTrial, options: PopulationOptions, folder: Path) -> tuple[Parent, ...]:
-    if not origin.parents and origin.founder is not None:
-        return (Parent(None, str((folder / options.founders[origin.founder]).absolute())),)
-    parents = zip(origin.parents, origin.parent_steps, strict=True)
-    return tuple(Parent(trial, final_checkpoint(trial, steps)) for trial, steps in parents)
 
 
 def island_number(origin: PlannedTrial | None, options: PopulationOptions | None) -> int | None:
@@ -83,35 +81,24 @@ class TrialAncestry:
 
     def node(self, step: int, sha256: str) -> Node:
         """Return the node of the checkpoint of a step: a copy's, once one took the place."""
-        takeovers = self.exchanges.before(step).takeovers
+        number, takeovers = self.trial.number, self.exchanges.before(step).takeovers
         if takeovers:
-            operator, adopted = Clone().name, None
-            hashes: tuple[str, ...] = (takeovers[-1].sha256,)
             changes = {path: list(pair) for path, pair in takeovers[-1].changes.items()}
-        else:
-            origin = self.trial.origin
-            assert origin is not None, "it is a trial of a population"
-            operator = origin.operator["name"]
-            adopted = None if self.birth is None else self.birth.adopted
-            parents = [self.known[number] for number in origin.parents]
-            hashes = tuple(parent.sha256 or "" for parent in parents)
-            before = parents[0].last_params if parents else self.trial.params
-            after = self.trial.params
-            changes = {
-                name: [before.get(name), after.get(name)]
-                for name in dict.fromkeys([*before, *after])
-                if before.get(name) != after.get(name)
-            }
-        return Node(
-            trial=self.trial.number,
-            step=step,
-            sha256=sha256,
-            parents=hashes,
-            operator=operator,
-            adopted=adopted,
-            seed=self.seed,
-            changes=changes,
-        )
+            copied = (takeovers[-1].sha256,), Clone().name, None
+            return Node(number, step, sha256, *copied, self.seed, changes)
+        origin, after = self.trial.origin, self.trial.params
+        assert origin is not None, "it is a trial of a population"
+        parents = [self.known[parent] for parent in origin.parents]
+        before = parents[0].last_params if parents else after
+        changes = {
+            name: [before.get(name), after.get(name)]
+            for name in dict.fromkeys([*before, *after])
+            if before.get(name) != after.get(name)
+        }
+        hashes = tuple(parent.sha256 or "" for parent in parents)
+        adopted = None if self.birth is None else self.birth.adopted
+        made = hashes, origin.operator["name"], adopted
+        return Node(number, step, sha256, *made, self.seed, changes)
 
 
 def dead_ends(state: StudyState) -> Iterator[int]:
@@ -122,9 +109,8 @@ def dead_ends(state: StudyState) -> Iterator[int]:
     origins = [*population.planned]
     origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
     needed = {parent for origin in origins for parent in origin.parents}
-    needed |= {*population.archive, *population.finished.values()}
-    if population.match is not None:
-        needed |= {*population.match.members.values()}
+    playing = () if population.match is None else population.match.members.values()
+    needed |= {*population.archive, *population.finished.values(), *playing}
     yield from (t.number for t in state.told(COMPLETE) if t.number not in needed)
 
 
@@ -134,8 +120,7 @@ def dead_ends(state: StudyState) -> Iterator[int]:
 def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -> tuple[str, ...]:
     """Return what a trial's networks began as: of each role a name that its whole family shares.
 
-    Along first parents, which give all that an operator does not make, and along the copies that
-    took a trial's place on its island. A mixture of two families counts to its first parent's.
+    Along first parents, to whose family a mixture counts, and along copies that took its place.
     """
     return tuple(_family(trial, role, known) for role in roles)
 
@@ -143,9 +128,7 @@ def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -
 def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
     before = None  # copies that came earlier than this step count; None: all
     while True:
-        copies = [
-            takeover for takeover in trial.takeovers if before is None or takeover.step < before
-        ]
+        copies = [copy for copy in trial.takeovers if before is None or copy.step < before]
         origin = trial.origin
         if copies:
             # What a source gives at a step, it had before it took anything at that step.
@@ -174,11 +157,8 @@ def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Gener
     own, so strengths of two matches differ by more than what was learned. At most `MAX_INTERVALS`
     are returned, the newest first.
     """
-    newest_first = sorted(strengths, reverse=True)
-    generations = (
-        generation for match in newest_first for generation in _judged_by(match, strengths, known)
-    )
-    return list(islice(generations, MAX_INTERVALS))
+    judged = (_judged_by(match, strengths, known) for match in sorted(strengths, reverse=True))
+    return list(islice(chain.from_iterable(judged), MAX_INTERVALS))
 
 
 def _judged_by(

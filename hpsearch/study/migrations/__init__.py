@@ -1,8 +1,7 @@
 """Versions of the tables of hpsearch, in their own version table beside Optuna's.
 
-A new version is a new file in versions/ whose ``down_revision`` is the one before it. Columns are
-written out there instead of taken from database.py: a version stays as it was when the tables
-change.
+A new version is a new file in versions/ whose ``down_revision`` is the one before it. It writes out
+its columns instead of taking them from database.py: it stays as it was when the tables change.
 """
 
 import sqlalchemy as sa
