@@ -116,13 +116,15 @@ def _pickles(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
 
 
 def _temporary(study: StudyDir, ended: EndedTrials, now: float) -> Iterator[Path]:
-    written = [study.code, *(study.job(name).root for name in ended.jobs)]
+    folders: list[Path] = []
     for trial in map(study.trial, (*ended.finished, *ended.given_up)):
-        written += (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
-    for path in (path for folder in written for path in _entries(folder)):
-        half_written = _HALF_WRITTEN.fullmatch(path.name) is not None
-        if path.name.startswith(_TRASH) or (half_written and _is_stale(path, now)):
-            yield path
+        folders += (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
+    folders += (*(study.job(name).root for name in ended.jobs), study.code)
+    for folder in folders:
+        for path in _entries(folder):
+            half_written = _HALF_WRITTEN.fullmatch(path.name) is not None
+            if path.name.startswith(_TRASH) or (half_written and _is_stale(path, now)):
+                yield path
 
 
 def _code(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:

@@ -46,7 +46,8 @@ class NamedSections:
         make = _CudaTimer if device.type == "cuda" else _CpuTimer
         self._timer = make() if timed else None
         self._sections: dict[str, _Section] = {}
-        self._open: list[tuple[str, Any, AbstractContextManager[Any] | None]] = []
+        self._names: list[str] = []  # of the open ones, also while one is entered or left
+        self._open: list[tuple[Any, AbstractContextManager[Any] | None]] = []
 
     def beat(self) -> None:
         self.signs += 1
@@ -54,7 +55,7 @@ class NamedSections:
     @property
     def section(self) -> str | None:
         """The open sections from the outermost in, as ``update/backward``."""
-        return "/".join(name for name, _, _ in self._open) or None
+        return "/".join(self._names) or None
 
     def __call__(self, name: str) -> AbstractContextManager[Any]:
         section = self._sections.get(name)
@@ -67,20 +68,22 @@ class NamedSections:
         return {} if self._timer is None else self._timer.read()
 
     def enter(self, name: str) -> None:
+        self._names.append(name)  # before a device that hangs lets the timer wait
         self.beat()
         annotation = None
         if self.annotated:
             annotation = torch.profiler.record_function(name)
             annotation.__enter__()
         start = None if self._timer is None else self._timer.start()
-        self._open.append((name, start, annotation))
+        self._open.append((start, annotation))
 
     def leave(self) -> None:
-        name, start, annotation = self._open.pop()
+        start, annotation = self._open.pop()
         if self._timer is not None:
-            self._timer.stop(name, start)
+            self._timer.stop(self._names[-1], start)
         if annotation is not None:
             annotation.__exit__(None, None, None)
+        self._names.pop()
         self.beat()
 
 
