@@ -104,11 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         code = _say_error(error)
-        if errors.is_full(error) and parsed.name in TRAINING:
+        if not errors.is_full(error):
+            return code
+        if parsed.name in TRAINING:
             study, runs = parsed.arguments["study"], parsed.arguments["runs"]
-            retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
-            _say(f"trials that failed because the disk was full are tried again by: {retry}")
-        return errors.DiskError.exit_code if errors.is_full(error) else code
+            again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
+            _say(f"trials that failed because the disk was full are tried again by: {again}")
+        return errors.DiskError.exit_code
 
 
 def _say_error(error: Exception) -> int:
@@ -202,7 +204,8 @@ class GroupedHelp(argparse.RawDescriptionHelpFormatter):
         lines = {line.dest: line for line in action._get_subactions()}
         # argparse measures the names without the indentation that they get.
         self._action_max_length += self._indent_increment
-        text, format_line = "", super()._format_action
+        text = ""
+        format_line = super()._format_action
         for title, commands in COMMANDS.items():
             text += f"{'':{self._current_indent}}{title}:\n"
             self._indent()

@@ -43,18 +43,24 @@ class SchedulerUnavailableError(UsageError):
 
 
 class ConfigError(HpsearchError):
-    """A study or trainer file is wrong; ``problems`` lists every fault, the message the first."""
+    """A study or trainer file is wrong; ``problems`` lists every fault with its dotted path.
+
+    The message shows the first of them.
+    """
 
     exit_code = 3
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        lines = "".join(f"\n  - {problem}" for problem in self.problems[:SHOWN_PROBLEMS])
-        more = len(self.problems) - SHOWN_PROBLEMS
-        lines += f"\n  - and {more:,} more" if more > 0 else ""
-        several = f"{source} has {len(self.problems):,} problems:{lines}"
-        super().__init__(f"{source}: {problems[0]}" if len(self.problems) == 1 else several)
+        if len(self.problems) == 1:
+            message = f"{source}: {self.problems[0]}"
+        else:
+            lines = "".join(f"\n  - {problem}" for problem in self.problems[:SHOWN_PROBLEMS])
+            more = len(self.problems) - SHOWN_PROBLEMS
+            lines += f"\n  - and {more:,} more" if more > 0 else ""
+            message = f"{source} has {len(self.problems):,} problems:{lines}"
+        super().__init__(message)
 
 
 class ConflictError(HpsearchError):
@@ -102,7 +108,10 @@ def is_full(error: BaseException) -> bool:
 
 
 def unwritten(what: object, error: OSError, then: str = "run the same command again") -> DiskError:
-    """Return the error of ``what``, with the remedy for its cause; ``then`` is to do after it."""
+    """Return the error of ``what``, which cannot be written, with the remedy for its cause.
+
+    ``then`` is what to do once the remedy has been applied.
+    """
     why = error.strerror or str(error)
     return DiskError(f"{what} cannot be written ({why}); {remedy(error)}, then {then}")
 

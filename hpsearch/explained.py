@@ -38,10 +38,10 @@ def _own_notes(cls: Any) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
     notes: dict[str, str] = {}
-    for field, node in pairwise(tree.body):
-        match field, node:
-            case ast.AnnAssign(target=name), ast.Expr(value=ast.Constant(value=str(text))):
-                notes[ast.unparse(name)] = " ".join(text.split())
+    for node, below in pairwise(tree.body):
+        match node, below:
+            case ast.AnnAssign(target=field), ast.Expr(value=ast.Constant(value=str(text))):
+                notes[ast.unparse(field)] = " ".join(text.split())
     return notes
 
 
@@ -63,6 +63,7 @@ def explained(config: Any) -> str:
 
 
 def remark(text: str, depth: int = 0) -> list[str]:
+    """Return a sentence as lines of comments."""
     lead = f"{INDENT * depth}# "
     return textwrap.wrap(
         text, WIDTH, initial_indent=lead, subsequent_indent=lead, break_long_words=False
@@ -103,7 +104,8 @@ class _Writer:
     def _alternatives(self, hint: Any, chosen: type, depth: int) -> Iterator[str]:
         """Yield what else could stand in a block's place."""
         options = _options(hint)
-        blocks = [it for it in options if dataclasses.is_dataclass(it) and it is not chosen]
+        others = [option for option in options if option is not chosen]
+        blocks = [option for option in others if dataclasses.is_dataclass(option)]
         if blocks and options not in self._listed:
             self._listed.add(options)
             for block in blocks:

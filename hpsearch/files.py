@@ -22,11 +22,12 @@ from hpsearch.errors import CorruptError, DiskError, unwritten
 
 
 def write_text(path: Path, text: str) -> None:
+    """Replace the file at ``path`` by ``text``; raises as `write_bytes` does."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes, *, is_flushed: bool = True) -> None:
-    """Replace the file at ``path`` by ``data``, which survives a loss of power if flushed.
+    """Replace the file at ``path`` by ``data``; once flushed, it survives a loss of power.
 
     Raises DiskError if that is not possible, such as on a full disk; the old file stays.
     """
@@ -166,8 +167,9 @@ def parse_json(data: bytes | str) -> Any:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without their ends; what follows the last end is no line.
 
-    A line of more than MAX_LINE bytes is passed over. Raises FileNotFoundError; CorruptError if it
-    is no regular file, or of more than MAX_LINES bytes; DiskError if it cannot be read.
+    The file is not held in memory; a line of more than MAX_LINE bytes is passed over. Raises
+    FileNotFoundError; CorruptError if it is no regular file, or of more than MAX_LINES bytes;
+    DiskError if it cannot be read.
     """
     try:
         with open_file(path, MAX_LINES) as file:

@@ -100,6 +100,7 @@ class IntParameter:
         return self.low + index * self.step
 
     def quantile(self, share: float) -> int:
+        """Return the value below which this share of the range lies, 0 <= share < 1."""
         if not self.log:
             return self.value(int(share * self.num_values()))
         # Every whole number owns the half-open interval around it, also at the two ends.
@@ -137,9 +138,11 @@ class CategoricalParameter:
         return len(self.choices)
 
     def value(self, index: int) -> Any:
+        """Return the label of the choice with this index."""
         return label_of(self.choices[index])
 
     def quantile(self, share: float) -> Any:
+        """Return the label of the choice at this share of the list, 0 <= share < 1."""
         return self.value(int(share * len(self.choices)))
 
     def labels(self) -> tuple[Any, ...]:
@@ -147,6 +150,7 @@ class CategoricalParameter:
         return tuple(label_of(choice) for choice in self.choices)
 
     def decode(self, label: Any) -> Any:
+        """Return the choice that Optuna stores as ``label``."""
         return self.choices[self.labels().index(label)]
 
 

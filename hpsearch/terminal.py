@@ -51,7 +51,7 @@ class Terminal(Console):
 def text_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] | None = None
 ) -> Table:
-    """Return a table; columns are aligned to the right but for those of ``left``, the first one."""
+    """Return a table of plain text, its columns at the right but for ``left``; None: the first."""
     table = Table(box=None, header_style="bold")
     left = columns[:1] if left is None else left
     for column in columns:

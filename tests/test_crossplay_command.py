@@ -11,6 +11,7 @@ from hpsearch.analysis import standings as module
 from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
 from hpsearch.analysis.standings import standings
 from hpsearch.cli import main
+from hpsearch.commands.measure import _device
 from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
@@ -261,6 +262,12 @@ def test_a_folder_without_checkpoints(capsys, runs, tmp_path):
 def test_a_missing_gpu(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "torch finds no CUDA device" in refused(capsys, "random", "--device", "cuda")
+    assert _device("auto") == CPU
+
+
+def test_no_gpu_is_looked_for_where_none_is_wanted(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("a GPU is looked for"))
+    assert _device("cpu") == CPU
 
 
 def test_without_matplotlib_nothing_is_played(capsys, monkeypatch, tmp_path):

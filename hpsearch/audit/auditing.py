@@ -46,8 +46,9 @@ def audit(name_or_file: str, runs: Path, *, deep: bool) -> AuditReport:
 
     A driver may run: the database is read as of one moment, the files after it, so a file may be
     newer than an event. Of a study that moves, a fault counts that is there in all of some looks.
-    UsageError if no such study was started; ConfigError if the study file is wrong; CorruptError if
-    what the folder says is damaged; StorageError, CorruptError as `read_books`.
+    Raises UsageError if no such study was started; ConfigError if the study file is wrong;
+    CorruptError if what the folder says of it is damaged; StorageError and CorruptError as
+    `read_books` does.
     """
     name, folder, url = _locate(name_or_file, runs)
     books, ledger, disk = _look(name, folder, url, deep=deep)
@@ -108,7 +109,7 @@ def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[Finding]:
         *check_trials(books, ledger, disk),
         *check_jobs(ledger, disk),
         *check_descent(books, ledger, disk),
-        *checked(SNAPSHOTS, None, _snapshots(books)),  # from which readers begin
+        *checked(SNAPSHOTS, None, _snapshots(books)),
     ]
 
 
@@ -123,6 +124,7 @@ SNAPSHOTS = "snapshots"
 
 
 def check_jobs(ledger: Ledger, disk: Disk) -> Findings:
+    """Yield jobs whose files don't say what their events say."""
     for name in disk.names("jobs"):
         if name not in ledger.jobs:
             yield Fault("jobs", None, f"job {shown(name)} has a folder, but was never announced")
@@ -260,7 +262,7 @@ _LISTS = {"trials": (TRIAL, "number"), "jobs": (JOB, "name"), "matches": (MATCH,
 
 
 def _snapshots(books: Books) -> Problems:
-    """A snapshot is what its events add up to."""
+    """A snapshot, from which readers begin, is what its events add up to."""
     if not books.snapshots:
         return
     pieces = {int(row.name): row for row in books.snapshots if row.kind == HEAD}

@@ -25,6 +25,8 @@ UNREADABLE = "unreadable"  # key of what stands for a text that is no JSON
 
 @dataclass(frozen=True)
 class OptunaTrial:
+    """A trial as Optuna's tables hold it."""
+
     number: int
     state: str
     started: datetime | None
@@ -55,8 +57,8 @@ class Books:
 def read_books(name: str, url: str) -> Books:
     """Return what the database at ``url`` says of a study; nothing is written.
 
-    All is of one moment, whatever a driver writes meanwhile. StorageError if the database cannot
-    be reached or read; CorruptError if it does not hold the study, or not what it searches.
+    All is of one moment, whatever a driver writes meanwhile. Raises StorageError if the database
+    cannot be reached or read; CorruptError if it does not hold the study, or not what it searches.
     """
     is_file = sqlite_file(url) is not None
     try:

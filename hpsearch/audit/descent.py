@@ -183,8 +183,9 @@ def _node(
         yield "it finished, but the event tells no checkpoint of it"
         return
     parents = [state.trials[parent] for parent in origin["parents"]]
-    before, after = parents[0].last_params if parents else trial.params, trial.params
-    pairs = {key: [before.get(key), after.get(key)] for key in {*before, *after}}
+    before = parents[0].last_params if parents else trial.params
+    keys = {*before, *trial.params}
+    pairs = {key: [before.get(key), trial.params.get(key)] for key in keys}
     takeovers = data.get("takeovers", ())
     copied = [takeover for takeover in takeovers if takeover["step"] < node["step"]]
     expected = {
@@ -192,7 +193,7 @@ def _node(
         "step": trial.steps,
         "operator": origin["operator"]["name"],
         "parents": [parent.sha256 or "" for parent in parents],
-        "changes": {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
+        "changes": {key: [was, now] for key, (was, now) in pairs.items() if was != now},
     }
     if copied:
         last = copied[-1]

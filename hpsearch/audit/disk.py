@@ -20,8 +20,10 @@ _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
 
 @dataclass(frozen=True)
 class StudyFile:
+    """A file that holds a mapping of plain data."""
+
     path: str  # from the study's folder
-    data: dict[str, Any] | None = None  # what it holds
+    data: dict[str, Any] | None = None
     problem: str | None = None  # why it cannot be read
 
     @property
@@ -97,7 +99,8 @@ class Disk:
     def numbered(self, folder: str, kind: str) -> dict[int, str]:
         """Return the paths of what has a name such as step-7, by number."""
         matches = map(_NUMBERED.fullmatch, self.names(folder))
-        return {int(name[2]): f"{folder}/{name[0]}" for name in matches if name and name[1] == kind}
+        named = [match for match in matches if match is not None and match[1] == kind]
+        return {int(match[2]): f"{folder}/{match[0]}" for match in named}
 
     def trial(self, number: int) -> "TrialFiles":
         return self._trials.setdefault(number, TrialFiles(self, number))
@@ -108,9 +111,10 @@ class Disk:
 
     def games(self, match: int) -> StudyFile:
         """Return the games of a match, as the shapes of the arrays by name."""
-        path = f"matches/{match}/games.npz"
+        folder = f"matches/{match}"
+        path = f"{folder}/games.npz"
         try:
-            games = MatchDir((self.root / path).parent).stored_games()
+            games = MatchDir(self.root / folder).stored_games()
         except (CorruptError, DiskError):
             return StudyFile(path, problem="cannot be read")
         if games is None:
@@ -123,8 +127,12 @@ class Disk:
         return (self.root / place / "manifest.json").exists()
 
     def num_compared(self) -> int:
-        every = (saved for files in self._trials.values() for saved in files.checkpoints.values())
-        return sum(saved.state is not None or saved.problem is not None for saved in every)
+        """Return how many checkpoints were compared with their manifests."""
+        number = 0
+        for files in self._trials.values():
+            for saved in files.checkpoints.values():
+                number += saved.state is not None or saved.problem is not None
+        return number
 
 
 class _TrialFile:

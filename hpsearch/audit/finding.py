@@ -47,7 +47,11 @@ class DamagedError(Exception):
 
 
 def checked(check: str, trial: int | None, problems: Problems) -> Findings:
-    """Yield what a check of a trial, or of the study, finds; what it raises is a fault too."""
+    """Yield what a check of a trial, or of the study, finds.
+
+    Data that were tampered with may have any form; checks read them as if it were the right one,
+    and what they raise then is a fault too.
+    """
     try:
         for problem in problems:
             yield Fault(check, trial, problem) if isinstance(problem, str) else problem

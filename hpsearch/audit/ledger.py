@@ -43,7 +43,9 @@ class TrialEntry:
 
     @property
     def live(self) -> Attempt | None:
-        return next((last for last in self.attempts[-1:] if last.ended is None), None)
+        """The attempt that has not ended."""
+        newest = self.attempts[-1] if self.attempts else None
+        return newest if newest is not None and newest.ended is None else None
 
     @property
     def state(self) -> str | None:
@@ -410,8 +412,12 @@ _RULES: Mapping[str, tuple[tuple[str, ...], Rule]] = {
     "attempt_ended": (("trial", "attempt"), _attempt_ended),
     "told": (("trial",), _told),
     "announced": (("job",), _announced),
-    **dict.fromkeys(("submitted", "job_began", "job_closed"), (("job",), _of_job)),
-    **dict.fromkeys(("interrupting", "match_silent", "job_ended"), (("job",), _of_job)),
+    "submitted": (("job",), _of_job),
+    "job_began": (("job",), _of_job),
+    "job_closed": (("job",), _of_job),
+    "interrupting": (("job",), _of_job),
+    "match_silent": (("job",), _of_job),
+    "job_ended": (("job",), _of_job),
     "match_called": ((), _match_called),
     "bred": ((), _bred),
     "closing": ((), _closing),

@@ -118,7 +118,8 @@ def _act(study: Study, runs: Path, verb: Verb) -> None:
 
 def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
     """Start a driver without a terminal; ConflictError if one was started before and is there."""
-    name, look = study.spec.name, f"hpsearch status {study.spec.name}"
+    name = study.spec.name
+    look = f"hpsearch status {name}"
     with driver_start_locked(folder):
         awaited = find_awaited(folder)
         if awaited is not None:

@@ -64,8 +64,8 @@ def _say_what_is_missing(view: StudyView) -> None:
     status, name = view.state.status, view.name
     failure = failure_of(view) if status == FAILED else None
     if not view.state.told(COMPLETE):
-        none = f"{name} is {status}, and none of its trials has finished to compare"
-        raise failure or HpsearchError(none)
+        nothing = f"{name} is {status}, and none of its trials has finished to compare"
+        raise failure or HpsearchError(nothing)
     if failure is not None:
         say(f"{failure}")
     elif status != FINISHED:
@@ -93,10 +93,10 @@ def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int 
         values = [candidate.values for candidate in chosen]
         return derived.write_confirmation(view.study, values, seeds or SEEDS, folder)
     _check_chosen(view, begun, chosen, top)
-    number = derived.num_seeds(begun)
-    if seeds is not None and seeds < number:
-        say(f"{begun.spec.name} goes on with the {number} seeds of each that were begun")
-    elif seeds is not None and seeds > number:
+    num_begun = derived.num_seeds(begun)
+    if seeds is not None and seeds < num_begun:
+        say(f"{begun.spec.name} goes on with the {num_begun} seeds of each that were begun")
+    elif seeds is not None and seeds > num_begun:
         return derived.with_more_seeds(begun, seeds, folder, view.name)
     return begun
 

@@ -70,13 +70,16 @@ def study_to_resume(view: StudyView) -> Study:
     except ConfigError as error:
         fault = str(error)
     else:
-        own, new = ((study.spec.name, study.spec.storage, spec_hash(study)) for study in (was, now))
-        if own == new:
+        if _identity(now) == _identity(was):
             _say_total(now)
             return now
         fault = f"{path} searches something else by now, or keeps it elsewhere"
     say(f"{fault}; {was.spec.name} goes on as it was started")
     return was
+
+
+def _identity(study: Study) -> tuple[str, str, str]:
+    return study.spec.name, study.spec.storage, spec_hash(study)
 
 
 def _say_total(study: Study) -> None:

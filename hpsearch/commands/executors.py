@@ -43,8 +43,9 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     """Make sure, before anything is begun, that the jobs of a study would be taken.
 
     A cluster's scheduler is asked, also for the driver's job if ``with_driver``; limits on what may
-    wait are left to the driver, which tries again. If this machine has fewer GPUs than all jobs
-    want, that is said. UsageError if they would never be taken, or there is no answer.
+    wait are left to the driver, which tries again. This machine must have the GPUs that a job
+    wants; if it has fewer than all jobs together want, that is said. Raises UsageError if they
+    would never be taken, or the scheduler gives no answer.
     """
     if isinstance(study.spec.executor, LocalOptions):
         gpus, num_jobs = gpu_share(study), study.spec.executor.jobs

@@ -94,7 +94,8 @@ def export(
             files.write_text(output.absolute(), text)
             print(f"the configuration of trial {trials[0].number} is in {output.absolute()}")
     else:
-        folder, how = output.absolute() if output else default, conditions(games, key)
+        folder = default if output is None else output.absolute()
+        how = conditions(games, key)
         _export_bundles(view, trials, folder, how, is_one=is_one, as_json=as_json)
     if remark is not None:
         say(remark)
@@ -205,7 +206,8 @@ def report(
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {output.parent} for the page; make it first")
-    program, elsewhere = plotly_js(), runs_option(runs)
+    program = plotly_js()
+    elsewhere = runs_option(runs)
     view = open_view(study, runs)
     beside = None if other is None else open_view(other, runs)
     if beside is not None:

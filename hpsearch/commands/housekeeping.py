@@ -49,13 +49,17 @@ def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
 
 def findings_text(findings: Sequence["Finding"]) -> str:
     levels = [finding.level for finding in findings]
-    counts = {level: levels.count(level) for level in ("error", "warning")}
-    errors, warnings = (f"{n or 'no'} {kind}{'s' if n > 1 else ''}" for kind, n in counts.items())
-    if counts["error"]:
+    errors = _several(levels.count("error"), "error")
+    warnings = _several(levels.count("warning"), "warning")
+    if "error" in levels:
         return f"{errors} and {warnings}: put the errors right before a study is run"
-    if counts["warning"]:
+    if "warning" in levels:
         return f"no error and {warnings}: a study can run, read the warnings first"
     return f"no error and no warning in {len(findings)} checks: a study can run"
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'s' if number > 1 else ''}"
 
 
 @command(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
+    from hpsearch.analysis.blowup_tree import Tree
     from hpsearch.analysis.examination import ExaminedPlayer
     from hpsearch.export.reading import Bundle
 
@@ -81,7 +82,7 @@ def evaluate(
     signers: Path | None,
     as_json: bool,
 ) -> None:
-    from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
+    from hpsearch.analysis.blowup_tree import host_tree
     from hpsearch.analysis.evaluation_text import plain_report, print_report
     from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
     from hpsearch.export.reading import bundles_in
@@ -110,18 +111,25 @@ def evaluate(
     drawn = None if tree is None else host_tree(examined, tree_start)
     moves = MATCH_MOVES if match_steps is None else match_steps
     plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
-    report, samples = examine(examined, plan), _sample_games(examined, show_games)
+    report = examine(examined, plan)
+    samples = _sample_games(examined, show_games)
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": samples}, indent=1))
     else:
         print_report(Terminal(), report)
         for game in samples:
             print(f"\n{game}")
-    title = f"{tree_start}, {examined.name}"
-    if tree is not None and drawn is not None and tree.suffix == ".txt":
-        files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
-    elif tree is not None and drawn is not None:
-        write_picture(drawn, title, tree)
+    if tree is not None and drawn is not None:
+        _write_tree(tree, drawn, f"{tree_start}, {examined.name}")
+
+
+def _write_tree(output: Path, drawn: "Tree", title: str) -> None:
+    from hpsearch.analysis.blowup_tree import tree_text, write_picture
+
+    if output.suffix == ".txt":
+        files.write_text(output, f"{title}\n{tree_text(drawn)}\n")
+    else:
+        write_picture(drawn, title, output)
 
 
 def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> None:
@@ -132,24 +140,25 @@ def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json:
 
     bundles = {folder: read_bundle(folder, signers) for folder in folders}
     differences = {folder: reproduce(bundle) for folder, bundle in bundles.items()}
-    plain = [
-        {
-            "folder": str(folder),
-            "study": bundle.certificate.study,
-            "trial": bundle.certificate.trial,
-            "signer": bundle.signer,
-            "reproduced": not differences[folder],
-            "differences": differences[folder],
-            "uncompared": uncompared(bundle.contents),
-            "rows": bundle.rows,
-        }
-        for folder, bundle in bundles.items()
-    ]
     if as_json:
+        plain = [
+            {
+                "folder": str(folder),
+                "study": bundle.certificate.study,
+                "trial": bundle.certificate.trial,
+                "signer": bundle.signer,
+                "reproduced": not differences[folder],
+                "differences": differences[folder],
+                "uncompared": uncompared(bundle.contents),
+                "rows": bundle.rows,
+            }
+            for folder, bundle in bundles.items()
+        ]
         print(json.dumps(plain, indent=1))
-    for folder, bundle in bundles.items():
-        if not as_json and not differences[folder]:
-            _print_bundle(Terminal(), folder, bundle)
+    else:
+        for folder, bundle in bundles.items():
+            if not differences[folder]:
+                _print_bundle(Terminal(), folder, bundle)
     reasons = ["not everything is as certified; export again to certify it:"]
     for folder, lines in differences.items():
         if lines:

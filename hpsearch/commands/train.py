@@ -21,6 +21,7 @@ from hpsearch.names import NAME_RULE, check_places, is_name
 if TYPE_CHECKING:
     from hpsearch.cluster.records import Heartbeat
     from hpsearch.cluster.study_dir import TrialDir
+    from hpsearch.trainers.config import TrainerConfig
 
 
 @command(
@@ -49,30 +50,18 @@ def train(
     resume: str | None,
     threads: int | None,
 ) -> int:
-    import numba
-    import torch
-
-    from hpsearch import yaml_file
-    from hpsearch.cluster.machine import num_cores
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
-    from hpsearch.schema import to_plain
     from hpsearch.terminal import Terminal, say
-    from hpsearch.trainers.config import read_config
 
     check_places(config, runs)
     resumes = [] if resume is None else [f"checkpoint.resume={resume}"]
-    plain = to_plain(yaml_file.load(config))  # copied: what the file says by an alias is one object
-    for override in (*overrides, *resumes):
-        _override(plain, override)
-    trained = read_config(plain, source=str(config))
+    trained = _configuration(config, [*overrides, *resumes])
     name = config.stem if name is None else name
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    number = threads or num_cores()
-    torch.set_num_threads(number)
-    numba.set_num_threads(min(number, numba.get_num_threads()))
+    _use_threads(threads)
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
@@ -81,10 +70,10 @@ def train(
     ):
         result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show)
     if result.status == "interrupted":
-        how = " with --resume auto" if trained.checkpoint.resume == "never" else ""
+        option = " with --resume auto" if trained.checkpoint.resume == "never" else ""
         say(
             f"interrupted at step {result.step} of {trained.steps} and saved; the same command "
-            f"goes on{how}"
+            f"goes on{option}"
         )
         return INTERRUPTED
     if result.kind == DISK:
@@ -97,6 +86,29 @@ def train(
     console.print(metrics_table(result.metrics))
     print(f"checkpoints and curves are in {folder}")
     return 0
+
+
+def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
+    from hpsearch import yaml_file
+    from hpsearch.schema import to_plain
+    from hpsearch.trainers.config import read_config
+
+    plain = to_plain(yaml_file.load(path))  # copied: what the file says by an alias is one object
+    for override in overrides:
+        _override(plain, override)
+    return read_config(plain, source=str(path))
+
+
+def _use_threads(number: int | None) -> None:
+    """Let training use so many threads, None: one a core."""
+    import numba
+    import torch
+
+    from hpsearch.cluster.machine import num_cores
+
+    num_threads = number or num_cores()
+    torch.set_num_threads(num_threads)
+    numba.set_num_threads(min(num_threads, numba.get_num_threads()))
 
 
 def _override(plain: Any, override: str) -> None:

@@ -44,6 +44,16 @@ def test_the_open_sections_are_known():
     assert sections.read() == {}
 
 
+def test_a_section_is_known_while_a_device_lets_its_ends_wait(monkeypatch):
+    sections, seen = NamedSections(CPU, timed=True), []
+    monkeypatch.setattr(sections._timer, "start", lambda: seen.append(sections.section))
+    monkeypatch.setattr(sections._timer, "stop", lambda *_: seen.append(sections.section))
+    with sections("update"):
+        pass
+    assert seen == ["update", "update"]
+    assert sections.section is None
+
+
 def test_an_error_ends_its_sections():
     sections = NamedSections(CPU, timed=True)
     with pytest.raises(ZeroDivisionError), sections("a"), sections("b"):
