@@ -40,7 +40,11 @@ class SubmissionRefusedError(Exception):
 
 
 class Executor(Protocol):
-    """What the driver needs of a place where jobs run; all but `log` raise SchedulerSilentError."""
+    """What the driver needs of a place where jobs run.
+
+    All but `log` raise SchedulerSilentError if there is no answer; then it is unknown whether it
+    did what it was asked to.
+    """
 
     max_batch: int  # jobs that one submission may hold
     patience: float
@@ -89,7 +93,8 @@ class Executor(Protocol):
 def without_variables(names: Collection[str]) -> Iterator[None]:
     """Let processes that start in the block not inherit variables, such as a database's password.
 
-    submitit gives what it starts a copy of the whole environment, and SLURM stores it.
+    submitit gives what it starts a copy of the whole environment, and SLURM stores it; jobs need
+    no database.
     """
     values = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

@@ -33,8 +33,8 @@ def _train(job_folder: str, flag: StopFlag) -> None:
     """Train, with threads for no more than the job may use, sized before their pools exist."""
     job = JobDir(Path(job_folder))
     # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
-    number = str(job.plan.required().num_threads)
-    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = number
+    num_threads = str(job.plan.required().num_threads)
+    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = num_threads
     from hpsearch.cluster.worker import run_job
 
     run_job(job, flag)

@@ -102,8 +102,9 @@ class JobTraining:
         slots = self._slots
         children = [member for member in slots.members.values() if member.parents]
         if children:  # to make them may take minutes
-            signs = (MemberHeartbeat.at(born.assignment, resume_step(born), 0) for born in children)
-            self._heartbeats.announce(signs)
+            self._heartbeats.announce(
+                MemberHeartbeat.at(child.assignment, resume_step(child), 0) for child in children
+            )
         saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
         for row, error in errors.items():
@@ -163,9 +164,11 @@ class JobTraining:
 
     def _train(self) -> None:
         """Train to the next step at which something is due, or for about STRIDE_SECONDS."""
-        slots, due = self._slots, [self._monitor.steps_until_due(self._clock)]
+        slots = self._slots
+        due = [self._monitor.steps_until_due(self._clock)]
         for row, step in slots.steps.items():
-            due += (rule.steps_until_due(step) for rule in (self._evaluations, self._checkpoints))
+            due.append(self._evaluations.steps_until_due(step))
+            due.append(self._checkpoints.steps_until_due(step))
             due.append(slots.members[row].config.steps - step)
         others = (self._steps_until_seat(), self._local_matches.steps_until_due())
         due += (steps for steps in others if steps is not None)

@@ -36,7 +36,10 @@ class LocalExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Give each job its share of ``gpus``, but not the environment variables ``withheld``."""
+        """Give each job ``num_threads`` and its share of ``gpus``, or no GPU, to itself.
+
+        Jobs do not get the environment variables ``withheld``.
+        """
         self.num_threads = num_threads
         self.gpus_per_job = float(gpus.per_job)
         self.max_jobs = gpus.max_jobs

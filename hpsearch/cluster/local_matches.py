@@ -91,10 +91,14 @@ class LocalMatches:
         games = np.stack([self._play(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
         one_shape = [""] * num  # one job trains one shape
-        naming, confirming = scores.naming, scores.confirming
-        replacements = by_truncation(naming, confirming, island.selection, one_shape, rng)
-        pairs = zip(rows, replacements, strict=True)
-        return [(row, rows[taken.source]) for row, taken in pairs if taken.is_child]
+        replacements = by_truncation(
+            scores.naming, scores.confirming, island.selection, one_shape, rng
+        )
+        return [
+            (row, rows[replacement.source])
+            for row, replacement in zip(rows, replacements, strict=True)
+            if replacement.is_child
+        ]
 
     def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
@@ -103,7 +107,8 @@ class LocalMatches:
         for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
             side = scripted_groups(scripted_players(role, matches.panel))
             if role in trainer.config.learning():
-                side = (PlayerGroup(names, FixedRatePolicy(policy, 0.0)), *side)
+                greedy = FixedRatePolicy(policy, 0.0)
+                side = (PlayerGroup(names, greedy), *side)
             sides.append(side)
         hosts, agents = sides
         with torch.no_grad():
@@ -135,7 +140,8 @@ class LocalMatches:
         for row, source_row in copies:
             member, source = self._slots.members[row], self._slots.members[source_row]
             step = self._slots.steps[row]
-            plain, explore = to_plain(configs[source_row]), island.explore
+            plain = to_plain(configs[source_row])
+            explore = island.explore
             before = {path: value_at(plain, path) for path in island.parameters}
             params = dict(before)
             if isinstance(explore, Perturb):
@@ -148,7 +154,7 @@ class LocalMatches:
                 source=source.number,
                 source_step=self._slots.steps[source_row],
                 sha256=names[source_row],
-                changes={path: pair for path, pair in pairs.items() if pair[0] != pair[1]},
+                changes={path: (was, now) for path, (was, now) in pairs.items() if was != now},
                 params=params,
             )
             member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(exploit))

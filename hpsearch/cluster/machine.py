@@ -145,7 +145,10 @@ def _visible(named: str, uuids: Sequence[str] | None) -> Iterator[Gpu]:
 
 
 def _key(name: str, uuids: Sequence[str] | None) -> str | None:
-    """Return what keeps a GPU apart, its name without known ``uuids``; None if none is meant."""
+    """Return what keeps a GPU apart from all others, None if no GPU of the machine is meant.
+
+    If ``uuids`` are not known, the name is believed.
+    """
     if name.startswith("MIG-"):  # a part of a GPU; nvidia-smi's list of GPUs has it not
         return name
     if name.startswith("GPU-"):

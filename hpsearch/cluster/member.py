@@ -152,7 +152,10 @@ class TrialQueue:
 
 
 def steps_until_together(seated_step: int, first: int, interval: int) -> int:
-    """Return in how many steps a trial may begin at ``first``, to be measured with a seated one."""
+    """Return after how many steps a trial may begin that goes on from its step ``first``.
+
+    It is then measured together with one that is at its step ``seated_step`` now.
+    """
     return (first - seated_step) % interval
 
 

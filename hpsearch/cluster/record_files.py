@@ -22,7 +22,10 @@ MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is 
 
 
 def read_record(kind: type[Read], path: Path) -> Read | None:
-    """Return a file's record, None without a file; CorruptError if it holds none, or DiskError."""
+    """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
+
+    Raises CorruptError if the file holds something else, DiskError if it cannot be read.
+    """
     data = files.read_json(path, files.MAX_RECORD)
     try:
         return None if data is None else read(kind, data, source=str(path))
@@ -85,8 +88,10 @@ class CurveFile:
         is_new = not self.path.exists()
         line = json.dumps(row).encode() + b"\n"
         with self.path.open("ab+") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            file.write(line if file.read(1) in (b"", b"\n") else b"\n" + line)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            is_whole = file.read(1) in (b"", b"\n")
+            file.write(line if is_whole else b"\n" + line)
             file.flush()
             os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
         if is_new:
@@ -98,7 +103,8 @@ class CurveFile:
         Raises CorruptError if it is no regular file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
-            yield from (row for line in files.read_lines(self.path) if (row := _row(line)))
+            rows = map(_row, files.read_lines(self.path))
+            yield from (row for row in rows if row is not None)
 
     def forget_after(self, step: int) -> None:
         """Drop the rows of later steps, which an attempt that goes on from ``step`` makes again."""

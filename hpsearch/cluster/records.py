@@ -131,6 +131,8 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class Fresh:
+    """No parents: a trial that begins with new networks."""
+
     name: Literal["fresh"] = "fresh"
 
 
@@ -247,6 +249,8 @@ class Response:
 
 @dataclass(frozen=True)
 class MatchPlan:
+    """Every host against every agent."""
+
     hosts: tuple[MatchPlayer, ...]
     agents: tuple[MatchPlayer, ...]
     num_games: Positive  # of each pair in each set of starts
@@ -258,7 +262,7 @@ class MatchPlan:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Sets of starts, hosts, agents, games of each pair."""
+        """That of its games: sets of starts, hosts, agents, games of each pair."""
         return len(self.splits), len(self.hosts), len(self.agents), self.num_games
 
 
@@ -284,6 +288,8 @@ class Answers:
 
 @dataclass(frozen=True)
 class Pin:
+    """What a study needs of another one."""
+
     study: str  # its folder
     checkpoints: tuple[str, ...]  # folders, from that of the study that has them
 

@@ -85,7 +85,10 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
 
 
 def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow) -> Birth:
-    """Make a child with one role larger; it is not tried, as it plays what its parent plays."""
+    """Make a child of which one role is larger; it is not tried: it plays what its parent plays.
+
+    The other role trains against snapshots of the larger networks from now on.
+    """
     (path,) = member.parents
     role = inherit_around(trainer, path, row)
     (learner,) = (learner for learner in trainer.learners if learner.name == role)
@@ -137,9 +140,10 @@ def go_on(
 ) -> tuple[dict[int, int], dict[int, HpsearchError]]:
     """Let members, by row, begin or go on from their newest checkpoint.
 
-    ``in_step`` is as for `steps_to_resume`. Return the steps of their newest checkpoints by trial,
-    and by row the errors of those that could not begin: ConflictError where a checkpoint does not
-    fit, or must be there and is not; CorruptError where one is damaged or missing.
+    With ``in_step`` they always trained together, as `steps_to_resume` explains. Return the steps
+    of their newest checkpoints by trial, and by row the errors of those that could not begin: a
+    ConflictError where a checkpoint does not fit, or must be there and is not; a CorruptError where
+    one is damaged or missing.
     """
     saved: dict[int, int] = {}
     errors: dict[int, HpsearchError] = {}

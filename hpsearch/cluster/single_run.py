@@ -26,7 +26,10 @@ from hpsearch.trainers.config import TrainerConfig, training_differences
 
 @contextmanager
 def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
-    """Give a run to this process; ConflictError if another has it, or it began otherwise."""
+    """Give the run of a folder, a new one or one that was interrupted, to this process.
+
+    Raises ConflictError if another process trains it, or it has another configuration.
+    """
     if StudyDir(folder).spec.exists() or StudyDir(folder.parent.parent).spec.exists():
         raise ConflictError(
             f"{folder} is the folder of a study or of its trial; give the run another --name"
@@ -41,7 +44,8 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
                 f"another process trains {folder}; stop it first, or give this run another --name"
             ) from error
         _check_same(trial, config)
-        assignment = Assignment(0, trial.newest_attempt() + 1, uuid4().hex)
+        number = trial.newest_attempt() + 1
+        assignment = Assignment(trial=0, attempt=number, token=uuid4().hex)
         own, lineage = trial.attempt(assignment.attempt), Lineage(Fresh(), config.seed)
         trial.create(yaml_file.dump(to_plain(config)), lineage)
         trial.control.write(Control(assignment.token, stop=None))
@@ -51,10 +55,11 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
 def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResult:
     """Train a run until its end or until ``flag`` is set; return how it ended.
 
-    An error of training is an end too, told in full in a file; HpsearchError if it cannot begin.
+    An error of the training itself is an end too, and told in full in a file of the folder. Raises
+    HpsearchError if it cannot begin.
     """
-    trial = member.trial
-    place = JobPlace(member.name, member.name, trial.textfile, trial.traces)
+    trial, name = member.trial, member.name
+    place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
         JobTraining([member], flag, place, heartbeats, watcher=watcher).run()

@@ -42,7 +42,10 @@ class SlurmExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Submit without variables ``withheld``; SchedulerUnavailableError if SLURM is silent."""
+        """Submit as ``profile`` says, without the environment variables ``withheld``.
+
+        Raises SchedulerUnavailableError if this machine has no SLURM that answers.
+        """
         self._profile = profile
         self._study = study
         self._calls = slurm_calls.SchedulerCalls(profile.max_calls_per_minute)
@@ -77,8 +80,9 @@ class SlurmExecutor:
         self._calls.take_turn()
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
         name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
-        own = {"setup": setup_lines(self._profile, self._code), "job_name": name}
-        executor.update_parameters(**sbatch_parameters(self._profile) | own)
+        setup = setup_lines(self._profile, self._code)
+        parameters = sbatch_parameters(self._profile) | {"setup": setup, "job_name": name}
+        executor.update_parameters(**parameters)
         try:
             with without_variables(self._withheld):
                 submitted = executor.map_array(train_as_task, groups)
@@ -119,7 +123,7 @@ class SlurmExecutor:
         """Let running jobs save and leave; those that wait are taken out of the queue."""
         ids = {shared_part(i) for _, i in jobs}
         self._calls.run_for(["scancel"], ids & self._waiting)
-        # To the first step: scancel fails for a whole job while others of its array wait.
+        # The first step gets it: scancel fails for a whole job while others of its array wait.
         steps = [f"{slurm_id}.0" for slurm_id in ids - self._waiting]
         with suppress(SchedulerSilentError):  # scancel fails if a job has ended meanwhile
             self._calls.run_for(["scancel", "--signal=TERM"], steps)

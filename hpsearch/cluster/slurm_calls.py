@@ -48,7 +48,10 @@ class SchedulerCalls:
         self.num_calls += 1
 
     def run(self, command: Sequence[str], script: str | None = None) -> str:
-        """Return what a program prints that reads ``script``; raises SchedulerSilentError."""
+        """Return what a program prints; ``script`` is what it reads.
+
+        Raises SchedulerSilentError if it fails, SchedulerUnreachableError if there is no answer.
+        """
         self.take_turn()
         try:
             done = subprocess.run(
@@ -95,7 +98,10 @@ FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos po
 
 
 def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
-    """Ask sbatch whether it would take a job; raises SubmissionRefusedError if it would not."""
+    """Ask sbatch whether it would take a job; nothing is submitted.
+
+    Raises SubmissionRefusedError if it would not, SchedulerSilentError if it gave no answer.
+    """
     try:
         calls.run(["sbatch", "--test-only", *options, "--wrap=true"])
     except SchedulerUnreachableError:
@@ -142,13 +148,17 @@ _FAILURES = {
 
 
 def meaning(state: str) -> tuple[Phase, str | None]:
-    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``."""
-    word = next(iter(state.split()), "").rstrip("+")
+    """Return the phase of a job and why it ended, by a state such as ``CANCELLED by 1000``.
+
+    None where it has not, or by what the job itself wrote. A state that we don't know is taken for
+    running: to wait longer than needed loses nothing.
+    """
+    word = state.split()[0].rstrip("+") if state.split() else ""
     if word in _WAITING:
         return "queued", None
     if word in _FAILURES or word in ("COMPLETED", "FAILED"):
         return "ended", _FAILURES.get(word)
-    return "running", None  # also one that we don't know: to wait longer than needed loses nothing
+    return "running", None
 
 
 FIELDS = "%F|%K|%T|%e|%j"
@@ -195,7 +205,10 @@ class SlurmQueue:
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended, as far as accounts tell."""
+        """Return how jobs that left the queue ended, as far as accounts tell.
+
+        They may come late: until then, but not for ever, a job counts as running.
+        """
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
         now = time.monotonic()
         endings = {}
@@ -206,7 +219,6 @@ class SlurmQueue:
                 self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
                 endings[job.name] = self._ended[known]
-            # Accounts may come late: until then, but not for ever, a job counts as running.
             elif self._has_accounts and now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS:
                 endings[job.name] = JobStatus(known, "running")
         return endings

@@ -15,7 +15,7 @@ from hpsearch.schema import NonNegative, Positive, read
 
 _NAME = (r"[A-Za-z0-9_.+-]+", "letters, digits and _ . + -")
 _RULES = {
-    # Of a list, the first that can start the job.
+    # The first of a list that can start the job.
     "partition": (r"[A-Za-z0-9_.+,-]+", "letters, digits, commas and _ . + -"),
     "account": _NAME,
     "qos": _NAME,
@@ -101,7 +101,10 @@ def load_profile(path: Path) -> SlurmProfile:
 
 
 def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
-    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials."""
+    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials.
+
+    Tasks share one node.
+    """
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
     num_gpus = profile.gpus_per_task * profile.tasks_per_job
     parameters = {

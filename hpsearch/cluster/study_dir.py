@@ -121,8 +121,9 @@ def final_checkpoint(trial: int, steps: int) -> str:
     return str(StudyDir(Path()).trial(trial).checkpoints / name_of(steps))
 
 
-# Checkpoints that other studies need, to begin or to compare with, and which a study must keep. A
-# study that needs some writes a file into the folder of theirs, which counts while its own exists.
+# Checkpoints that other studies need, to begin or to compare with: a study must keep them. A study
+# that needs some writes a file into the folder of their study. It counts while the folder of the
+# study that wrote it exists.
 
 
 def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
@@ -189,6 +190,7 @@ class JobDir(Folder):
         self._next(number).write(records.JobWork(tuple(assignments), match))
 
     def read_next(self, number: int) -> records.JobWork | None:
+        """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
     def _next(self, number: int) -> RecordFile[records.JobWork]:
@@ -257,9 +259,11 @@ class TrialDir(Folder):
         CurveFile(self.metrics).append(row)
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of the learning curve, as `CurveFile.read` does."""
         return CurveFile(self.metrics).read()
 
     def forget_metrics_after(self, step: int) -> None:
+        """Drop the lines of steps that an attempt going on from ``step`` will make again."""
         for path in (self.metrics, self.games):
             CurveFile(path).forget_after(step)
 

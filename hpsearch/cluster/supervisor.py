@@ -61,14 +61,16 @@ def start_process(folder: StudyDir, runs: Path) -> str:
 
 
 def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
-    """Submit driver and supervisor; return such as ``job 1234``, UsageError if it is not taken."""
+    """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
+
+    Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
+    """
     setup = "\n".join(setup_lines(profile, take_snapshot(folder.code)))
     script = _SCRIPT.format(setup=setup, command=shlex.join(_command(SUPERVISOR, folder, runs)))
     warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
     command = [
         *("sbatch", "--parsable"),
         *driver_options(profile.driver),
-        # SLURM starts it again if it is interrupted.
         *(f"--job-name=hpsearch-driver-{folder.key}", "--requeue", "--open-mode=append"),
         "--dependency=singleton",  # a second one of this name waits until the first has ended
         f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",

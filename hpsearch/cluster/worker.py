@@ -104,6 +104,8 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
 
 @dataclass
 class _Match:
+    """A match while it is played: what it gives signs of, and needs for each set of starts."""
+
     study: StudyDir
     files: MatchDir
     plan: records.MatchPlan
@@ -134,7 +136,8 @@ class _Match:
         self.files.give_sign(self.num_played)
 
     def answer(self, planned: records.Response) -> records.Answer:
-        champion, role, plan = self.study.checkpoint(planned.checkpoint), planned.role, self.plan
+        champion = self.study.checkpoint(planned.checkpoint)
+        role, plan = planned.role, self.plan
         response = train_response(
             champion,
             role,
