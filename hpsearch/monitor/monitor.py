@@ -35,7 +35,10 @@ class JobMonitor:
         device: torch.device,
         on_hang: OnHang,
     ) -> None:
-        """Switch on what ``config`` names; ``on_hang``, of another thread, must end the process."""
+        """Switch on what ``config`` names, for members in the order of the population.
+
+        ``on_hang`` is called once, from another thread; it should say so and end the process.
+        """
         self._config = config
         self._members = list(members)
         self._named = NamedSections(device, timed=config.timings)
@@ -60,12 +63,16 @@ class JobMonitor:
         self._named.beat()
 
     def steps_until_due(self, step: int) -> int:
-        """Return after how many steps, at least 1, `after_steps` must be called."""
+        """Return after how many steps, at least 1, `after_steps` must be called.
+
+        What happens at certain steps goes by ``step``, the job's.
+        """
         due = self._config.interval - step % self._config.interval
         traced = None if self._profiler is None else self._profiler.steps_until_due(step)
         return due if traced is None else min(due, traced)
 
     def before_steps(self, step: int) -> None:
+        """Prepare for the steps after ``step``, the job's."""
         self._named.beat()
         self._step = step
         if self._last_time is None:
@@ -94,12 +101,14 @@ class JobMonitor:
         snapshot = self._snapshot(step, steps, scalars(), layers)
         self._sinks.write(snapshot)
         self._named.beat()
-        if (max_loss := self._config.max_loss) is None:
+        max_loss = self._config.max_loss
+        if max_loss is None:
             return {}
         sentences = (divergence(member.scalars, max_loss) for member in snapshot.members)
         return {index: sentence for index, sentence in enumerate(sentences) if sentence}
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
+        """Observe these members from now on."""
         self._members = list(members)
 
     def close(self) -> None:
@@ -141,7 +150,7 @@ class JobMonitor:
         if self._resources is not None:
             with switching_off("the use of resources"):
                 return values | self._resources.read()
-            self._resources = None
+            self._resources = None  # it failed
         return values
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
@@ -149,7 +158,7 @@ class JobMonitor:
             with switching_off("the profiler"):
                 call(self._profiler)
                 return
-            self._profiler = None
+            self._profiler = None  # it failed
 
 
 def _transfer(
@@ -169,7 +178,10 @@ def _transfer(
 
 
 def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
-    """Return a sentence if a ``loss`` or ``<role>/loss`` is above ``max_loss`` or no number."""
+    """Return a sentence if a loss of one member is above ``max_loss`` or no number, else None.
+
+    Losses are the scalars named ``loss`` or ``<role>/loss``.
+    """
     for name, value in scalars.items():
         if name.rpartition("/")[2] == "loss" and not value <= max_loss:  # true for NaN too
             return (

@@ -27,6 +27,8 @@ LabelValues = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Metric:
+    """One number, once for every combination of its labels."""
+
     name: str
     kind: Literal["gauge", "counter"]  # a counter only rises, and its name ends in _total
     text: str  # what it is
@@ -36,6 +38,8 @@ class Metric:
 
 @dataclass(frozen=True)
 class Histogram:
+    """How often something took how long, once for every combination of its labels."""
+
     name: str
     text: str  # what it is
     labels: tuple[str, ...]  # their names
@@ -72,7 +76,10 @@ class Endpoint:
     def __init__(
         self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
     ) -> None:
-        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used."""
+        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used.
+
+        A request must show the ``token``, if any, as ``Authorization: Bearer TOKEN``.
+        """
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
         start: Callable[..., tuple[Any, threading.Thread]] = start_http_server

@@ -20,7 +20,10 @@ class Resources:
         self._gpu = _gpu(device) if device.type == "cuda" else dict
 
     def read(self) -> dict[str, float]:
-        """Return the use since the last reading, by name; the GPU's includes other processes'."""
+        """Return the use since the last reading by name, with its unit in the name.
+
+        The GPU's numbers are those of the whole GPU, other processes included.
+        """
         return {
             "cpu_percent": self._process.cpu_percent(),  # of one core: 200 are two busy ones
             "memory_bytes": float(self._process.memory_info().rss),

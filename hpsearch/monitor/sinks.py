@@ -40,7 +40,7 @@ class Sinks:
             with switching_off(name):
                 sink.write(snapshot)
                 continue
-            self._close(name)
+            self._close(name)  # it failed
 
     def __len__(self) -> int:
         return len(self._sinks)
@@ -85,7 +85,10 @@ def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], 
 
 
 class TrainingLog(MemberFiles[TextIO]):
-    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read."""
+    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read.
+
+    A line is whole, and is on disk when `write` returns.
+    """
 
     def begin(self, place: MemberPlace) -> TextIO:
         path = place.training_log

@@ -12,6 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 @dataclass(frozen=True)
 class MemberPlace:
+    """Where the observations of one trial of the job go."""
+
     trial: str  # its name in gauges
     step: int
     """the step from which it continues; what an earlier attempt wrote of later steps is dropped"""
@@ -51,6 +53,8 @@ class MemberSnapshot:
 
 @dataclass(frozen=True)
 class MonitorSnapshot:
+    """What was observed of all members and of the job that trains them."""
+
     at: float  # seconds since the epoch
     members: tuple[MemberSnapshot, ...]
     timings: Mapping[str, Timing]  # by section, since the snapshot before; empty while switched off

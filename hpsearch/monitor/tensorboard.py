@@ -45,8 +45,9 @@ class EventFile:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         self._file = file
-        now, start = time.time(), SessionLog(status=SessionLog.START)
+        now = time.time()
         self._add(Event(wall_time=now, file_version="brain.Event:2"))
+        start = SessionLog(status=SessionLog.START)
         self._add(Event(wall_time=now, step=keeps + 1, session_log=start))
 
     def write(self, at: float, step: int, values: Mapping[str, float]) -> None:

@@ -167,7 +167,8 @@ class _CudaTimer(_CpuTimer):
 class StepProfiler:
     """Traces the steps that the configuration names, once; outside them nothing is measured.
 
-    Step 200 brings the count from 199 to 200. A run that resumes amid them traces the rest.
+    Steps are counted from 1: step 200 is the one that brings the count from 199 to 200. A run that
+    resumes amid the steps traces the rest of them.
     """
 
     def __init__(
