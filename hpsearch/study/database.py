@@ -150,7 +150,8 @@ class Database:
         """Return what ``work`` returns, once everything it did is written; else nothing is.
 
         Raises StorageUnavailableError if the database stayed away, or was lost while a change was
-        written, which may have arrived; StorageError, DiskError if it cannot be used or written.
+        written, which may have arrived; StorageError if it cannot be used; DiskError if it cannot
+        be written.
         """
         return persist(self.url, lambda: self._attempt(work))
 

@@ -352,7 +352,8 @@ def common_space(
     """Return the parameters that all spaces search, all founders have, and members may differ in.
 
     Ranges are joined, so that they hold what every founder has learned by. No condition is left:
-    where a parameter exists is decided by what members inherit. ``founders`` are complete.
+    where a parameter exists is decided by what members inherit. ``founders`` are complete trainer
+    configurations.
     """
     switches = {
         parent for space in spaces for parameter in space.values() for parent in parameter.when

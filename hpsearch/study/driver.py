@@ -77,14 +77,16 @@ class Driver(DriverPart):
         self._results = Results(context)
         self._breeder: Breeder | None = None
         if spec.population is not None:
-            parts = self._jobs, self._pilots, self._limits
-            self._breeder = Breeder(context, spec.population, *parts)
+            self._breeder = Breeder(
+                context, spec.population, self._jobs, self._pilots, self._limits
+            )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
 
     @property
     def refusal(self) -> str | None:
+        """What the executor said if it took no jobs the last time."""
         return self._jobs.refusal
 
     @property
@@ -142,7 +144,9 @@ class Driver(DriverPart):
         """Return the failed trials to retry, none of a population, which selects."""
         failed = self.state.failed_for_good() if self._breeder is None else []
         return [
-            t.number for t in failed if t.number in request.trials or t.failure in request.kinds
+            trial.number
+            for trial in failed
+            if trial.number in request.trials or trial.failure in request.kinds
         ]
 
     def _look(self) -> None:
@@ -177,7 +181,8 @@ class Driver(DriverPart):
     def _ask(self) -> None:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
-        Those that an interruption put back count as whole jobs: those that they were in run still.
+        Trials that an interruption put back count as a whole job for each job that they were in,
+        which would run still.
         """
         if self.state.status != RUNNING:
             return
@@ -221,8 +226,8 @@ class Driver(DriverPart):
             return
         stops = self.state.status == STOPPING
         waiting = [trial for trial in self.state.waiting() if trial.attempts or not stops]
-        size = self._study.spec.executor.members_per_job
-        not_given = self._pilots.give(groups(waiting, self._trials.kin, size))
+        members_per_job = self._study.spec.executor.members_per_job
+        not_given = self._pilots.give(groups(waiting, self._trials.kin, members_per_job))
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._study.refills and not (not_given or breeds_on or self._will_ask()):
             self._pilots.close_all()
@@ -275,9 +280,9 @@ def open_driver(
         recorder = EventRecorder(database, lease, clock, on_event, line)
         storage.write_behind(recorder.check_lease)
         with closing(recorder):
-            name, file, stored_in = study.spec.name, str(study.path.absolute()), study.spec.storage
-            folder = StudyDir((runs / name).absolute())
-            write_json(folder.spec, {"name": name, "file": file, "storage": stored_in})
+            folder = StudyDir((runs / study.spec.name).absolute())
+            where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
+            write_json(folder.spec, {"name": study.spec.name, **where})
             note_given_total(study, folder)
             trials = Trials(study, _optuna_study(study, storage), storage)
             yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))

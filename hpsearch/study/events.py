@@ -84,7 +84,8 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
     """Lock the lease while a transaction is written; ConflictError if another driver has it."""
     own = _update_of(lease).where(LeaseRow.holder == lease.holder)
     end = LeaseRow.expires_at if expires_at is None else expires_at
-    if _num_changed(session.execute(own.values(expires_at=end))) == 0:
+    held = session.execute(own.values(expires_at=end))
+    if _num_changed(held) == 0:
         row = session.get(LeaseRow, lease.study_id)
         holder = row.holder if row and row.holder else "no driver any more"
         raise ConflictError(
@@ -142,8 +143,17 @@ def read_nodes(database: Database, study_id: int) -> list[Node]:
             parents[edge.checkpoint_id].append(edge.sha256)
         nodes = []
         for row in session.scalars(checkpoints):
-            origin = tuple(parents[row.id]), row.operator, row.adopted, row.seed
-            nodes.append(Node(row.trial, row.step, row.sha256, *origin, json.loads(row.changes)))
+            node = Node(
+                trial=row.trial,
+                step=row.step,
+                sha256=row.sha256,
+                parents=tuple(parents[row.id]),
+                operator=row.operator,
+                adopted=row.adopted,
+                seed=row.seed,
+                changes=json.loads(row.changes),
+            )
+            nodes.append(node)
         return nodes
 
     return database.transaction(work)
@@ -208,7 +218,7 @@ class EventLog:
 
 
 class DriverLog(AbstractContextManager["DriverLog"]):
-    """For people: a line for every event, in a file opened at the first one."""
+    """The driver's log, for people: a line for every event, in a file opened at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -7,6 +7,7 @@ tell go on where a driver before left off; those of the driver itself begin with
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
@@ -49,8 +50,11 @@ def gauges(view: StudyView, driver: DriverFigures, now: float) -> list[Metric | 
         labels = ("study",) if label is None else ("study", label)
         kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
         metrics.append(Metric(PREFIX + name, kind, text, labels, values))
-    jobs = view.state.jobs.values()
-    waits = [max(0.0, j.began_at - j.announced_at) for j in jobs if j.began_at is not None]
+    waits = [
+        max(0.0, job.began_at - job.announced_at)
+        for job in view.state.jobs.values()
+        if job.began_at is not None
+    ]
     text = "from a job's announcement to its beginning, as was seen"
     name = f"{PREFIX}queue_wait_seconds"
     return [*metrics, Histogram(name, text, ("study",), WAITS, {(study,): waits})]
@@ -168,11 +172,9 @@ class GaugeKeeper:
             return
         try:
             if self._served is None:
-                snapshot, where = MetricsSnapshot(), (self._options.host, self._options.port)
-                token = read_token(self._options, view.study.path.parent)
-                self._served = snapshot, Endpoint(snapshot, *where, token=token, remedy=REMEDY)
-            shown = [self._risen(metric) for metric in gauges(view, driver, time.time())]
-            self._served[0].show(shown)
+                self._served = _serve(self._options, view.study.path.parent)
+            snapshot, _ = self._served
+            snapshot.show([self._risen(metric) for metric in gauges(view, driver, time.time())])
         except Exception as error:
             self._options = None
             self.close()
@@ -196,3 +198,8 @@ class GaugeKeeper:
         values = {key: max(value, before.get(key, 0.0)) for key, value in metric.values.items()}
         self._highest[metric.name] = values
         return replace(metric, values=values)
+
+
+def _serve(options: PrometheusOptions, folder: Path) -> tuple[MetricsSnapshot, Endpoint]:
+    snapshot, token = MetricsSnapshot(), read_token(options, folder)
+    return snapshot, Endpoint(snapshot, options.host, options.port, token=token, remedy=REMEDY)

@@ -105,8 +105,8 @@ class Jobs(DriverPart):
         self._recorder.record_jobs("interrupting", new)
 
     def _submitted(self) -> list[tuple[JobDir, str]]:
-        live, folder = self.state.live_jobs(), self._folder
-        return [(folder.job(job.name), job.id) for job in live if job.id is not None]
+        live = self.state.live_jobs()
+        return [(self._folder.job(job.name), job.id) for job in live if job.id is not None]
 
     def _start(self, jobs: Sequence[JobDir]) -> None:
         try:
@@ -221,11 +221,12 @@ class Pilots(DriverPart):
     def give_match(self, number: int) -> bool:
         """Give a match to a job that trains no trial; return whether there was one."""
         idle = self._idle()
-        if idle:
-            job, data = idle[0], {"trials": [], "match": number}
-            self._recorder.record("announced", job=job.name, data=data)
-            self._folder.job(job.name).write_next(len(job.groups) - 1, match=number)
-        return bool(idle)
+        if not idle:
+            return False
+        job, data = idle[0], {"trials": [], "match": number}
+        self._recorder.record("announced", job=job.name, data=data)
+        self._folder.job(job.name).write_next(len(job.groups) - 1, match=number)
+        return True
 
     @property
     def num_leaving(self) -> int:

@@ -134,10 +134,10 @@ class Breeder(DriverPart):
         One more match has it done. No interval has ended, so it replaces no member; but it may name
         another champion, until one is named a second time.
         """
-        is_wanted = self._options.matches.best_response is not None
-        # Without hours of GPUs no job would play it.
-        if not is_wanted or self.will_go_on or not self._limits.allow_gpu_hours():
+        if self._options.matches.best_response is None or self.will_go_on:
             return False
+        if not self._limits.allow_gpu_hours():
+            return False  # no job would play it
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 

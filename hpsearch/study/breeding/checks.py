@@ -72,10 +72,11 @@ def schedule_problems(
 def growths_of(
     params: Mapping[str, Any], config: CommonConfig, space: SearchSpace
 ) -> Iterator[dict[str, Any]]:
-    """Yield the next larger net_arch, as Optuna stores it, of each role that can grow into one.
+    """Yield what changes where a role grows into the next larger net_arch that there is.
 
-    Under it the same parameters exist as before, so that nothing but the net_arch differs.
-    ``params`` are the trial's as Optuna stores them, which make ``config``.
+    Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
+    parameters exist as before, so that nothing but the net_arch differs. ``params`` are the trial's
+    as Optuna stores them, which make ``config``.
     """
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"

@@ -44,12 +44,16 @@ class MatchRoster:
         self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
     ) -> MatchPlan:
         """Return what the job is told; the starts are this study's own."""
-        starts, steps = f"study {seed} match {match.number}", self.matches.best_response
+        starts = f"study {seed} match {match.number}"
+        steps = self.matches.best_response
         responses: list[Response] = []
         if champion is not None and steps is not None:
-            own_seed = RESPONSE_SEEDS * seed + match.number
-            told = champion.number, _checkpoint(champion), steps, own_seed
-            responses = [Response(role, *told) for role in ROLES if role in self.roles]
+            where, own_seed = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
+            responses = [
+                Response(role, champion.number, where, steps, own_seed)
+                for role in ROLES
+                if role in self.roles
+            ]
         return MatchPlan(
             hosts=self._players("host"),
             agents=self._players("agent"),
@@ -65,7 +69,8 @@ class MatchRoster:
 
     def standing(self, sizes: Floats) -> MatchStanding:
         """Return where the players stand; ``sizes`` are the members' numbers of weights."""
-        num_members, num_learned = len(self.members), len(self.members) + len(self.archive)
+        num_members = len(self.members)
+        num_learned = num_members + len(self.archive)
         places = [
             Places(*(index if role in self.roles else None for role in ROLES))
             for index in range(num_learned)
@@ -132,7 +137,7 @@ class Judge:
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): strength for number, strength in strengths.items()},
-            "intervals": {str(n): bounds for n, bounds in zip(numbers, ends, strict=True)},
+            "intervals": dict(zip(map(str, numbers), ends, strict=True)),
             "game": meta_game(moves, played.roster.names("host"), played.roster.names("agent")),
             "children": [asdict(origin) for origin in (*bred, *begun)],
         }
@@ -170,14 +175,14 @@ class Judge:
         members = []
         for trial in played.roster.members:
             config, params = self._trials.config(trial), trial.last_params
-            roles, growths = tuple(config.learning()), growths_of(params, config, self._study.space)
+            roles = tuple(config.learning())
             member = JudgedMember(
                 params=params,
                 has_ended=trial.member in played.match.ended,
                 shape=shape_key(config),
                 families=families(trial, roles, played.known),
                 is_pair=len(roles) == 2,
-                growths=tuple(growths) if grows else (),
+                growths=tuple(growths_of(params, config, self._study.space)) if grows else (),
             )
             members.append(member)
         return members

@@ -81,24 +81,26 @@ class TrialAncestry:
 
     def node(self, step: int, sha256: str) -> Node:
         """Return the node of the checkpoint of a step: a copy's, once one took the place."""
-        number, takeovers = self.trial.number, self.exchanges.before(step).takeovers
+        takeovers = self.exchanges.before(step).takeovers
         if takeovers:
+            operator, adopted = Clone().name, None
+            hashes: tuple[str, ...] = (takeovers[-1].sha256,)
             changes = {path: list(pair) for path, pair in takeovers[-1].changes.items()}
-            copied = (takeovers[-1].sha256,), Clone().name, None
-            return Node(number, step, sha256, *copied, self.seed, changes)
-        origin, after = self.trial.origin, self.trial.params
-        assert origin is not None, "it is a trial of a population"
-        parents = [self.known[parent] for parent in origin.parents]
-        before = parents[0].last_params if parents else after
-        changes = {
-            name: [before.get(name), after.get(name)]
-            for name in dict.fromkeys([*before, *after])
-            if before.get(name) != after.get(name)
-        }
-        hashes = tuple(parent.sha256 or "" for parent in parents)
-        adopted = None if self.birth is None else self.birth.adopted
-        made = hashes, origin.operator["name"], adopted
-        return Node(number, step, sha256, *made, self.seed, changes)
+        else:
+            origin, after = self.trial.origin, self.trial.params
+            assert origin is not None, "it is a trial of a population"
+            operator = origin.operator["name"]
+            adopted = None if self.birth is None else self.birth.adopted
+            parents = [self.known[number] for number in origin.parents]
+            hashes = tuple(parent.sha256 or "" for parent in parents)
+            before = parents[0].last_params if parents else after
+            changes = {
+                name: [before.get(name), after.get(name)]
+                for name in dict.fromkeys([*before, *after])
+                if before.get(name) != after.get(name)
+            }
+        number = self.trial.number
+        return Node(number, step, sha256, hashes, operator, adopted, self.seed, changes)
 
 
 def dead_ends(state: StudyState) -> Iterator[int]:
@@ -111,7 +113,8 @@ def dead_ends(state: StudyState) -> Iterator[int]:
     needed = {parent for origin in origins for parent in origin.parents}
     playing = () if population.match is None else population.match.members.values()
     needed |= {*population.archive, *population.finished.values(), *playing}
-    yield from (t.number for t in state.told(COMPLETE) if t.number not in needed)
+    finished = (trial.number for trial in state.told(COMPLETE))
+    yield from (number for number in finished if number not in needed)
 
 
 # Families: whose networks began as the same ones.
@@ -120,7 +123,8 @@ def dead_ends(state: StudyState) -> Iterator[int]:
 def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -> tuple[str, ...]:
     """Return what a trial's networks began as: of each role a name that its whole family shares.
 
-    Along first parents, to whose family a mixture counts, and along copies that took its place.
+    Along first parents, which give all that an operator does not make, and along the copies that
+    took a trial's place on its island. A mixture of two families counts to its first parent's.
     """
     return tuple(_family(trial, role, known) for role in roles)
 
