@@ -78,8 +78,8 @@ class Observer:
         self._metric = metric
         self._is_rung = is_rung
         self.silences = Silences()
-        # Inode, size and time of writing of the files with nothing new, by trial.
         self._known_curves: dict[int, tuple[int, int, int]] = {}
+        """of files with nothing new, by trial: what it is, its size, and when it was written"""
 
     def observe(self, state: StudyState, *, now: float) -> Observation:
         """Look at the executor once, then at the files of every running attempt.
@@ -110,7 +110,8 @@ class Observer:
                 results[trial.number] = result
         training = [trial for trial, _ in attempts if trial.told is None]
         reports = [report for trial in training for report in self._new_reports(trial)]
-        self._known_curves = {n: stamp for n, stamp in self._known_curves.items() if n in listened}
+        known_curves = self._known_curves.items()
+        self._known_curves = {number: at for number, at in known_curves if number in listened}
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
@@ -120,11 +121,14 @@ class Observer:
     def _new_reports(self, trial: Trial) -> list[CurveReport]:
         try:
             status = self._folder.trial(trial.number).metrics.stat()
-            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if self._known_curves.get(trial.number) == stamp:
-                return []
+        except OSError:
+            return []
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._known_curves.get(trial.number) == stamp:
+            return []
+        try:
             values = self._new_values(trial)
-        except (OSError, CorruptError, DiskError):  # no news: a shared disk may fail for a moment
+        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
             return []
         if not values:
             self._known_curves[trial.number] = stamp
@@ -153,7 +157,8 @@ class Observer:
     ) -> AttemptResult | None:
         """Return how the running attempt ended; one whose job is gone without a word is lost.
 
-        One that was asked to leave with nothing to save, or never began, was interrupted.
+        A job that was asked to leave and had nothing to save yet was interrupted, and so was one
+        that never began.
         """
         assert trial.token is not None
         attempt = self._folder.trial(trial.number).attempt(trial.attempts)
@@ -214,9 +219,11 @@ def _silence(
     """Return the seconds without a sign of life, None while they say little."""
     # One look that finds no file, or cannot read it, says little.
     limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
-    began = job.began_at if _is_first(trial, job) else None
-    began_age = 0.0 if began is None else now - began
-    age = began_age if aged is None else aged.age
+    if aged is not None:
+        age = aged.age
+    else:
+        began = job.began_at if _is_first(trial, job) else None
+        age = 0.0 if began is None else now - began
     return age if age >= limit and listened >= LISTENING_SHARE * limit else None
 
 
@@ -225,8 +232,9 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun:
 
     It begins a trial with a sign of life, so what ended it before is not the trial's fault.
     """
-    was_submitted = job.id is not None or status is not None
-    return not was_submitted or not (has_begun or _is_first(trial, job))
+    if job.id is None and status is None:
+        return True
+    return not has_begun and not _is_first(trial, job)
 
 
 def _is_first(trial: Trial, job: Job) -> bool:

@@ -79,7 +79,7 @@ class EventRecorder:
 
     def record_jobs(self, kind: str, data: Mapping[str, dict[str, Any]]) -> None:
         """Record that the same happened to several jobs; ``data`` by their names."""
-        self.record_all([self.event(kind, job=job, data=said) for job, said in data.items()])
+        self.record_all([self.event(kind, job=job, data=data[job]) for job in data])
 
     def note(self, sentence: str) -> None:
         """Write a line to the driver's log; nothing is decided by it."""
@@ -165,10 +165,8 @@ class Limits(DriverPart):
 
 T = TypeVar("T")
 
-AWAY = (
-    errors.StorageUnavailableError,
-    errors.SchedulerUnavailableError,
-)  # what may come back by itself
+AWAY = (errors.StorageUnavailableError, errors.SchedulerUnavailableError)
+"""what may come back by itself"""
 PATIENCE = 24 * 3600.0  # seconds for which a database that was reached once may stay away
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts
 GLANCE_SECONDS = 1.0  # between two looks whether to stop

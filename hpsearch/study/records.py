@@ -158,7 +158,7 @@ class PopulationRecord:
         self.closing, self.is_closed = data["number"], data["is_last"]
         children = [PlannedTrial.of(child) for child in data["children"]]
         if children:
-            # The others rest, and the next match plans anew for them; those not begun still may.
+            # The others rest, and the next match plans anew for them; who never began still may.
             begin = [origin for origin in self.planned if origin.member not in self.newest]
             self.planned = children + begin
 
@@ -220,10 +220,12 @@ class Trial:
 
     @property
     def trains(self) -> bool:
+        """Whether the trial has steps to make; a child of a closing has none."""
         return self.origin is None or self.origin.trains
 
     @property
     def first_step(self) -> int:
+        """The step at which the trial begins: 0, but for one that inherits a checkpoint."""
         return 0 if self.origin is None else self.origin.first_step
 
     @property
@@ -242,6 +244,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Loss:
+    """An attempt that did not finish its trial."""
+
     attempt: int
     kind: str  # of the failure; interrupted where the trial was saved
     seconds: float  # of training that were lost with it
@@ -324,9 +328,12 @@ class Tally:
 
     def lose(self, loss: Loss, seconds: float, *, num_attempts: int = 1) -> None:
         """Count an attempt that did not finish its trial, or more seconds as lost with it."""
-        lost = self.lost.get(loss.kind, Lost(0, 0.0, 0.0))
-        total, gpu_seconds = lost.seconds + seconds, lost.gpu_seconds + seconds * loss.gpus
-        self.lost[loss.kind] = Lost(lost.attempts + num_attempts, total, gpu_seconds)
+        before = self.lost.get(loss.kind, Lost(0, 0.0, 0.0))
+        self.lost[loss.kind] = Lost(
+            before.attempts + num_attempts,
+            before.seconds + seconds,
+            before.gpu_seconds + seconds * loss.gpus,
+        )
 
     def tell(self, trial: Trial) -> None:
         """Count a trial that has ended, when all that was told of it is known."""

@@ -165,9 +165,9 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
         return start
     if start.process is None:
         return None
-    is_of_this_host = start.process.partition("/")[0] == socket.gethostname()
-    is_gone = is_dead(start.process) if is_of_this_host else not may_be_there(folder, start, now)
-    return None if is_gone else start
+    if start.process.partition("/")[0] == socket.gethostname():
+        return None if is_dead(start.process) else start
+    return start if may_be_there(folder, start, now) else None
 
 
 def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
@@ -213,10 +213,16 @@ class DriverNotes:
             return
         self._next = now + NOTE_SECONDS
         since, before = self._calls[0]
-        # Of less than a minute nothing is said that would hold for one.
-        calls_per_minute = (num_calls - before) / max(1.0, (now - since) / 60)
-        driver = socket.gethostname(), os.getpid(), os.environ.get("SLURM_JOB_ID")
-        note = DriverNote(time.time(), *driver, tick_seconds, calls_per_minute, refusal)
+        note = DriverNote(
+            at=time.time(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slurm_job=os.environ.get("SLURM_JOB_ID"),
+            tick_seconds=tick_seconds,
+            # Of less than a minute nothing is said that would hold for one.
+            calls_per_minute=(num_calls - before) / max(1.0, (now - since) / 60),
+            refusal=refusal,
+        )
         with suppress(DiskError):  # a study is not to end for want of a note
             self._file.write(note)
 

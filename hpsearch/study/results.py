@@ -19,8 +19,10 @@ from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 MAX_LOST = 3  # attempts in a row that may vanish without getting further
 RETRIED = frozenset(
-    {failures.DISK, failures.HUNG, failures.LOST, failures.SILENT, failures.TIMEOUT}
-    | {failures.OOM_HOST, failures.CANCELLED}
+    (
+        *(failures.DISK, failures.HUNG, failures.LOST, failures.SILENT),
+        *(failures.TIMEOUT, failures.OOM_HOST, failures.CANCELLED),
+    )
 )
 """kinds that may be no fault of the trial's"""
 
@@ -172,14 +174,19 @@ class Results(DriverPart):
     def _tell(self, trial: Trial, outcome: Stop, result: AttemptResult | None = None) -> Event:
         """Tell Optuna and the trial's folder how it ended, once.
 
-        The event is to be recorded last: if a driver dies before, the next one does this again.
+        The event is returned to be recorded last: a driver that dies before leaves what the next
+        one does again.
         """
         if result is None:
             result = AttemptResult("", outcome, 0, None, "", {})
-        metrics, failure, own = result.metrics, result.kind, self._trials.metric
-        value = metrics[own]["value"] if outcome == COMPLETE else None
-        told: dict[str, Any] = {"state": outcome, "value": value, "metrics": metrics}
-        told |= {"failure": failure, "message": result.message}
+        metrics, failure = result.metrics, result.kind
+        told = {
+            "state": outcome,
+            "value": metrics[self._trials.metric]["value"] if outcome == COMPLETE else None,
+            "metrics": metrics,
+            "failure": failure,
+            "message": result.message,
+        }
         files = self._folder.trial(trial.number)
         if trial.origin is not None:
             told |= self._descent(trial, trial.origin, outcome)

@@ -139,8 +139,10 @@ def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> No
     """Write values of learning curves; those that had arrived are replaced."""
     model = models.TrialIntermediateValueModel
     kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
-    columns = ("trial_id", "step", "intermediate_value")
-    rows = [kind | dict(zip(columns, value, strict=True)) for value in values]
+    rows = [
+        kind | {"trial_id": trial_id, "step": step, "intermediate_value": value}
+        for trial_id, step, value in values
+    ]
     with _create_scoped_session(storage.scoped_session) as session:
         for trial_id, step, _ in values:
             session.execute(

@@ -111,9 +111,9 @@ def blind(sampler: options.Sampler) -> options.Sampler:
 class ReplayableSampler(BaseSampler):
     """Asks a new sampler for every suggestion, seeded by the trial's number and what is asked.
 
-    None is kept longer than for one joint suggestion, and none is told of the end of a trial: those
-    built here learn from the storage alone. Where what they suggest together is an intersection
-    over all trials, ``joint_space`` remembers it.
+    ``make`` returns a sampler for a seed. None is kept longer than for one joint suggestion, and
+    none is told of the end of a trial: those built here learn from the storage alone. Where what
+    they suggest together is an intersection over all trials, ``joint_space`` remembers it.
     """
 
     def __init__(
@@ -172,8 +172,11 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     it as one of the other running trials if the trial drew again.
     """
     for prefix in ("tpe:relative_params", "gp:relative_params"):
-        attrs = [item for item in trial.system_attrs.items() if item[0].startswith(f"{prefix}:")]
-        parts = sorted((int(key.rpartition(":")[2]), text) for key, text in attrs)
+        parts = sorted(
+            (int(key.rpartition(":")[2]), text)
+            for key, text in trial.system_attrs.items()
+            if key.startswith(f"{prefix}:")
+        )
         try:
             sample: dict[str, Any] = json.loads("".join(text for _, text in parts))
         except json.JSONDecodeError:

@@ -54,12 +54,15 @@ def _by_number(mapping: Mapping[Any, Any]) -> dict[int, Any]:
 
 
 def _lengths(pairs: Iterable[tuple[Any, int]]) -> Counter[Length]:
-    return Counter({tuple(of) if isinstance(of, list) else of: number for of, number in pairs})
+    lengths: Counter[Length] = Counter()
+    for length, number in pairs:
+        lengths[tuple(length) if isinstance(length, list) else length] = number
+    return lengths
 
 
 def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, Any]) -> T:
-    read = {name: convert(data[name]) for name, convert in converters.items() if name in data}
-    return cls(**{**data, **read})
+    converted = {name: convert(data[name]) for name, convert in converters.items() if name in data}
+    return cls(**{**data, **converted})
 
 
 def _plain(value: Any) -> Any:
@@ -169,11 +172,15 @@ def head_text(state: StudyState) -> str:
     head: dict[str, Any] = {"version": VERSION, "state": scalars}
     for kind, records in _records(state):
         shown = wanted[kind.name]
-        kept = (it for key, it in records.items() if key in shown or not is_settled(it))
-        head[kind.plural] = [kind.plain(record) for record in kept]
+        head[kind.plural] = [
+            kind.plain(record)
+            for key, record in records.items()
+            if key in shown or not is_settled(record)
+        ]
         head[f"num_{kind.plural}"] = len(records)
-    head["population"] = {**vars(population)}
-    del head["population"]["matches"]
+    head["population"] = {
+        name: value for name, value in vars(population).items() if name != "matches"
+    }
     head["tally"] = vars(tally) | {"lengths": [*tally.lengths.items()]}
     return json.dumps(head, default=_plain)
 
@@ -359,7 +366,8 @@ class Stored(MutableMapping[K, V]):
 
 def read_state(database: Database, study_id: int) -> StudyState:
     """Return what all events add up to; what has settled is read when it is asked for."""
-    head, state = database.transaction(lambda session: _head(session, study_id)), StudyState()
+    head = database.transaction(lambda session: _head(session, study_id))
+    state = StudyState()
     if head is not None:
         with suppress(ValueError, LookupError, TypeError):  # damaged: the events say it all
             rows = SnapshotRows(database.url, study_id, head["state"]["last_event"])

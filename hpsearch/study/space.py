@@ -69,8 +69,8 @@ class SearchSpace:
         for parent_name, wanted in self.parameters[name].when.items():
             parent = self.parameters[parent_name]
             assert isinstance(parent, CategoricalParameter), "refused when the study file is read"
-            texts = map(json_text, wanted_values(parent, wanted))
-            if parent_name not in values or json_text(values[parent_name]) not in texts:
+            allowed = [json_text(value) for value in wanted_values(parent, wanted)]
+            if parent_name not in values or json_text(values[parent_name]) not in allowed:
                 return False
         return True
 
@@ -83,19 +83,9 @@ class SearchSpace:
         for case in self._cases:
             count = self._num_under(case)
             if index < count:
-                break
+                return self._configuration_under(case, index)
             index -= int(count)
-        else:
-            raise IndexError(f"index must be below num_configurations, but is {index} above it")
-        params = {}
-        for name in self.order:
-            parameter = self.parameters[name]
-            if name in case:
-                params[name] = label_of(case[name])
-            elif self.is_active(name, case):
-                index, digit = divmod(index, parameter.num_values() or 1)
-                params[name] = parameter.value(digit)
-        return params
+        raise IndexError(f"index must be below num_configurations, but is {index} above it")
 
     def contexts(self, name: str) -> list[dict[str, Any]]:
         """Return all values of the parameters on which ``name`` depends that make it exist.
@@ -135,6 +125,17 @@ class SearchSpace:
         names = [name for name in self.order if name not in case and self.is_active(name, case)]
         counts = [self.parameters[name].num_values() for name in names]
         return inf if None in counts else prod(count for count in counts if count is not None)
+
+    def _configuration_under(self, case: Mapping[str, Any], index: int) -> dict[str, Any]:
+        params = {}
+        for name in self.order:
+            parameter = self.parameters[name]
+            if name in case:
+                params[name] = label_of(case[name])
+            elif self.is_active(name, case):
+                index, digit = divmod(index, parameter.num_values() or 1)
+                params[name] = parameter.value(digit)
+        return params
 
 
 def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,8 +177,9 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     configs = (*bases.values(), *founders)
     problems += spec_checks.gpu_problems(executor, configs, parameters)
     if isinstance(sampler, options.ListedOptions):
-        listed = "sampler.configurations", sampler.configurations
-        faults = spec_checks.configuration_problems(*listed, parameters, data)
+        faults = spec_checks.configuration_problems(
+            "sampler.configurations", sampler.configurations, parameters, data
+        )
         problems += islice(faults, ENOUGH_PROBLEMS)
     problems += schedule_problems(sections, bases, data)
     if problems:
@@ -244,8 +245,9 @@ def spec_hash(study: Study) -> str:
 def secret_variables(spec: StudySpec) -> frozenset[str]:
     """Return the environment variables from which the driver takes what no job may know."""
     token = None if spec.prometheus is None else spec.prometheus.token
-    named = [told for told in (spec.storage, token or "") if told.startswith(FROM_ENVIRONMENT)]
-    return frozenset(told.removeprefix(FROM_ENVIRONMENT) for told in named)
+    sources = [spec.storage] if token is None else [spec.storage, token]
+    named = [source for source in sources if source.startswith(FROM_ENVIRONMENT)]
+    return frozenset(source.removeprefix(FROM_ENVIRONMENT) for source in named)
 
 
 def read_sections(data: object) -> dict[str, Any]:
@@ -273,9 +275,9 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
     for name, entry in data.items():
         readable |= _read_alone(str(name), Parameter, entry)
     unreadable = set(map(str, data)) - readable.keys()
-    while lost := {name for name, it in readable.items() if not unreadable.isdisjoint(it.when)}:
+    while lost := {name for name in readable if not unreadable.isdisjoint(readable[name].when)}:
         unreadable |= lost
-        readable = {name: it for name, it in readable.items() if name not in lost}
+        readable = {name: readable[name] for name in readable if name not in lost}
     return readable
 
 
@@ -295,8 +297,9 @@ def _space_problems(
     """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
     conditions = list(islice(spec_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
     yield from conditions
-    # Where conditions are wrong, it is not known in which trials parameters with any are.
-    checked = {name: it for name, it in parameters.items() if not (conditions and it.when)}
+    checked = dict(parameters)
+    if conditions:  # of parameters with conditions it is not known in which trials they are
+        checked = {name: checked[name] for name in parameters if not parameters[name].when}
     if bases:
         yield from spec_checks.algorithm_problems(parameters, bases)
         yield from spec_checks.base_problems(SearchSpace(checked), bases)
@@ -326,7 +329,8 @@ def _read_bases(
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
     for algorithm, file in named.items():
-        path, data = directory / file, None
+        path = directory / file
+        data = None
         try:
             data = yaml_file.load(path)
             config = read_config(data, source=str(path))

@@ -111,9 +111,9 @@ def read_founders(
         founders.append(to_plain(data["config"]))
         configs.append(config)
         problems += disagreements(where, config, configs[0])
-        known, space = set(paths(founders[-1])), sections.get("space", {})
-        lacks = [name for name in space if name not in known]
-        problems += [f"{where} has no {name}, which the space searches" for name in lacks]
+        known = set(paths(founders[-1]))
+        missing = [searched for searched in sections.get("space", {}) if searched not in known]
+        problems += [f"{where} has no {searched}, which the space searches" for searched in missing]
     return tuple(founders)
 
 
@@ -185,7 +185,8 @@ def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
             else:
                 yield from _condition_problems(path, parent, wanted)
     try:
-        TopologicalSorter({name: it.when.keys() for name, it in parameters.items()}).prepare()
+        needed = {name: parameters[name].when.keys() for name in parameters}
+        TopologicalSorter(needed).prepare()
     except CycleError as error:
         circle = reversed(error.args[1])  # it names each before those that need it
         yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
@@ -335,10 +336,11 @@ def configuration_problems(
     for index, values in enumerate(configurations):
         path = f"{where}[{index}]"
         for name, value in values.items():
-            if name not in parameters and name not in named:
+            if name in parameters:
+                if problem := _value_problem(parameters[name], value):
+                    yield f"{path}.{name} {problem}"
+            elif name not in named:
                 yield f"{path} names an {unknown_name('parameter', name, named)}"
-            elif name in parameters and (problem := _value_problem(parameters[name], value)):
-                yield f"{path}.{name} {problem}"
         for name in space.order if is_whole else ():
             exists = space.is_active(name, values)
             if exists and name not in values:
@@ -354,7 +356,8 @@ def _value_problem(parameter: Parameter, value: Any) -> str | None:
         unknown = _unknown_choice(parameter, value)
         return f"is an {unknown}" if unknown else None
     is_float = isinstance(parameter, FloatParameter)
-    if isinstance(value, bool) or not isinstance(value, int | float if is_float else int):
+    kinds = (int, float) if is_float else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds):
         return f"must be {'a number' if is_float else 'a whole number'}, but is {value!r}"
     low, high, step = parameter.low, parameter.high, parameter.step
     if not low <= value <= high:

@@ -68,7 +68,8 @@ class StudyState:
         return bool(self.untold or self.retries or is_to_be_judged)
 
     def gpu_seconds(self, now: float) -> float:
-        return self.gpu_seconds_of_ended + sum(j.gpus * j.seconds(now) for j in self.live.values())
+        live = sum(job.gpus * job.seconds(now) for job in self.live.values())
+        return self.gpu_seconds_of_ended + live
 
     @property
     def num_asked(self) -> int:
@@ -116,11 +117,12 @@ class StudyState:
 
 def _requested(state: StudyState, event: Event) -> None:
     state.requests.add(event.data["id"])
-    verb, again = event.data["verb"], event.data.get("trials")
+    verb = event.data["verb"]
     asked = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "resume": RUNNING}
     state.status = asked.get(verb, state.status)
-    if verb == "retry" and again:
+    if verb == "retry" and event.data["trials"]:
         state.status = RUNNING
+        again = event.data["trials"]
         state.retries += again
         state.num_excused += sum(state.trials[n].failure != CANCELLED for n in again)
 
@@ -221,7 +223,8 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     job = state.jobs[trial.job or ""]
     job.running.remove(trial.number)
-    trial.seconds, trial.began_at, trial.token = trial.seconds_trained(event.at), None, None
+    trial.token = None
+    trial.seconds, trial.began_at = trial.seconds_trained(event.at), None
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])

@@ -144,7 +144,8 @@ class MirroredStorage(BaseStorage):
 
     def _create(self, study_id: int, write: Callable[[], int]) -> int:
         with self._lock, self._forgetting_if_lost(study_id):
-            number, attempts = len(self._loaded(study_id)), itertools.count()
+            number = len(self._loaded(study_id))
+            attempts = itertools.count()
             find = self._backend.get_trial_id_from_study_id_trial_number
 
             def create() -> int:
@@ -231,7 +232,8 @@ class MirroredStorage(BaseStorage):
         """Leave attributes out of the mirror until they are set the next time."""
         with self._lock:
             shown = self._replace(trial_id)
-            shown.system_attrs = {k: v for k, v in shown.system_attrs.items() if k not in keys}
+            kept = {key: value for key, value in shown.system_attrs.items() if key not in keys}
+            shown.system_attrs = kept
 
     # Reading.
 
@@ -276,7 +278,10 @@ class MirroredStorage(BaseStorage):
     def _written(
         self, write: Callable[..., None], trial_id: int, *values: Any
     ) -> Iterator[FrozenTrial]:
-        """Give a trial of the mirror, to be changed as in the database; the draft there alone."""
+        """Give a trial of the mirror, to be changed as in the database; the draft there alone.
+
+        Of a trial that is not in the mirror it gives a copy that nobody keeps.
+        """
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
             if trial_id != DRAFT:

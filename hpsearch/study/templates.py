@@ -39,7 +39,7 @@ TEMPLATES: Mapping[str, str] = {
 }
 """what each searches, by name"""
 _FILES = {"search": "quickstart", "ppo": "ppo_20x3", "population": "population_pairs"}
-"""of the templates that have another name there"""
+"""files below studies/ of the templates that have another name there"""
 
 
 def template_file(name: str) -> Path:
@@ -65,10 +65,10 @@ def write_template(name: str, target: Path) -> Written:
 
 
 def write_study_around(config: Config, old: Path, target: Path) -> Written:
-    """Write the default template's study around a configuration converted from ``old``.
+    """Write a study that searches around a configuration converted from ``old``; return where.
 
-    Its space are rates and discounts of the roles that learn, its objective the first role's rho
-    over its panel where that is measured.
+    It is the default template's, but for its space, the rates and discounts of the roles that
+    learn, and its objective, the first role's rho over its panel where that is measured.
     """
     files = _places(old.stem, target)
     trainer = read_config(config, source=str(old))

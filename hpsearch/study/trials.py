@@ -24,8 +24,9 @@ MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve i
 
 RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in system attributes
 
-# User attributes: the failed trial that is tried again, how a trial failed, its origin's key.
-RETRY_OF, FAILURE, ORIGIN = "retry_of", "failure", "origin"
+RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
+FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
+ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
 
 _OPTUNA_STATES = {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAIL: TrialState.FAIL}
 
@@ -102,8 +103,8 @@ class Trials:
             trial = self._optuna.ask()
             trial.set_user_attr(ORIGIN, origin.key)
             return trial
-        every = self._study.space.distributions()
-        ranges = {name: every[name] for name in origin.params}
+        distributions = self._study.space.distributions()
+        ranges = {name: distributions[name] for name in origin.params}
         attrs = {ORIGIN: origin.key, "generation": origin.generation, "parents": origin.parents}
         attrs |= {"operator": origin.operator["name"]}
         return self._create(dict(origin.params), ranges, attrs)
@@ -165,18 +166,20 @@ class Trials:
         if self._storage.get_trial(trial_id).state.is_finished():
             return
         state = _OPTUNA_STATES[outcome]
-        measured = {name: metrics[name] for name in self.metric_names if name in metrics}
-        values = [measure["value"] for measure in measured.values()]
+        values = None
+        if outcome == COMPLETE:
+            values = [metrics[name]["value"] for name in self.metric_names]
         with _only_writer():
-            for name, measure in measured.items():
-                interval = [measure["low"], measure["high"]]
-                self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
+            for name in self.metric_names:
+                if name in metrics:
+                    interval = [metrics[name]["low"], metrics[name]["high"]]
+                    self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
             if failure is not None:
                 self._storage.set_trial_user_attr(trial_id, FAILURE, failure)
             if failure == OOM_GPU:
                 optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
                 state = TrialState.PRUNED
-            self._optuna.tell(trial.number, values if outcome == COMPLETE else None, state)
+            self._optuna.tell(trial.number, values, state)
 
     def failure(self, trial: Trial) -> str | None:
         """Return the kind of failure that a driver before told Optuna, None if of none."""

@@ -174,7 +174,7 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
         return start
     try:
         question = ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
-        state = SchedulerCalls(1).run(question)
+        state = SchedulerCalls(max_per_minute=1).run(question)
     except SchedulerSilentError as error:
         is_gone = "invalid job id" in str(error).lower()
         return start if not is_gone and may_be_there(folder, start, time.time()) else None
@@ -219,16 +219,17 @@ class Followed:
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return a name for each dotted path: its last part, longer where others share that."""
-    names = {}
-    for path in paths:
-        *above, last = path.split(".")
-        is_of_schedule = bool(above) and above[-1].endswith("_schedule")
-        names[path] = f"{above[-1]}.{last}" if is_of_schedule else last
+    names = {path: _last_part(path) for path in paths}
     longer = {path: f"{path.partition('.')[0]} {names[path]}" for path in names if "." in path}
     for others in (longer, {path: path for path in names}):
         counts = Counter(names.values())
         names |= {path: others.get(path, name) for path, name in names.items() if counts[name] > 1}
     return names
+
+
+def _last_part(path: str) -> str:
+    *above, last = path.split(".")
+    return f"{above[-1]}.{last}" if above and above[-1].endswith("_schedule") else last
 
 
 TAB = "\t"
@@ -244,7 +245,9 @@ def trial_line(study: Study, trial: Trial) -> str:
 
 
 def trial_state(trial: Trial) -> str:
-    return trial.told or ("waiting" if trial.waits else "running")
+    if trial.told is not None:
+        return trial.told
+    return "waiting" if trial.waits else "running"
 
 
 def setting_text(setting: Any) -> str:
@@ -275,7 +278,8 @@ def list_lines(view: StudyView) -> Iterator[str]:
     last = {number: place for place, number in enumerate(columns[0])}
     order = sorted(last.values(), key=lambda place: int(columns[0][place]))
     named = zip(header, columns, strict=True)
-    yield from in_columns([[name, *(column[row] for row in order)] for name, column in named])
+    ordered = [[name, *(column[place] for place in order)] for name, column in named]
+    yield from in_columns(ordered)
 
 
 def in_columns(columns: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -39,8 +39,11 @@ def cost(view: StudyView) -> Cost:
         return Cost(spent, None, None)
     speed, left = steps_per_second(view), max(0, total - made)
     hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
-    hours_left = hours if cap is None else min(hours, max(0.0, cap - spent))
-    return Cost(spent, hours_left, seconds_left=left / speed if speed else None)
+    return Cost(
+        gpu_hours_spent=spent,
+        gpu_hours_left=hours if cap is None else min(hours, max(0.0, cap - spent)),
+        seconds_left=left / speed if speed else None,
+    )
 
 
 def known_until(view: StudyView) -> float:
@@ -169,7 +172,8 @@ def spans(view: StudyView, until: float) -> list[Span]:
     every = []
     for job in view.state.jobs.values():
         end = until if job.ended_at is None else job.ended_at
-        began, announced = end if job.began_at is None else job.began_at, job.announced_at
+        began = end if job.began_at is None else job.began_at
+        announced = job.announced_at
         every.append(Span(job.name, WAITED, announced, max(announced, began), 0.0))
         if job.began_at is not None:
             every.append(Span(job.name, kind_of(view, job), began, max(began, end), job.gpus))
@@ -187,8 +191,12 @@ def kind_of(view: StudyView, job: Job) -> str:
 
 def _lost(view: StudyView, job: Job) -> set[str]:
     attempts = [(number, attempt) for group in job.groups for number, attempt, _ in group]
-    losses = ((loss, own) for number, own in attempts for loss in view.state.trials[number].losses)
-    return {loss.kind for loss, own in losses if loss.attempt == own}
+    return {
+        loss.kind
+        for number, attempt in attempts
+        for loss in view.state.trials[number].losses
+        if loss.attempt == attempt
+    }
 
 
 def counts_over_time(job_spans: Sequence[Span]) -> tuple[list[float], dict[str, list[int]]]:
