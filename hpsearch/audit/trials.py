@@ -21,8 +21,6 @@ OWN_WORD = (FINISHED, PRUNED, FAILED)  # ends of an attempt that nothing but its
 
 @dataclass(frozen=True)
 class Sides:
-    """All that is known of one trial."""
-
     books: Books
     ledger: Ledger
     disk: Disk
@@ -32,7 +30,6 @@ class Sides:
 
 
 def check_trials(books: Books, ledger: Ledger, disk: Disk) -> Findings:
-    """Yield where the three sides differ."""
     yield from checked("asked", None, _numbers(books, ledger, disk))
     stored = {trial.number: trial for trial in books.trials}
     for number, trial in ledger.trials.items():

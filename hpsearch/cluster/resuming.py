@@ -85,10 +85,7 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
 
 
 def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow) -> Birth:
-    """Make a child of which one role is larger; it is not tried: it plays what its parent plays.
-
-    The other role trains against snapshots of the larger networks from now on.
-    """
+    """Make a child of which one role is larger; it is not tried: it plays what its parent plays."""
     (path,) = member.parents
     role = inherit_around(trainer, path, row)
     (learner,) = (learner for learner in trainer.learners if learner.name == role)

@@ -101,10 +101,7 @@ def load_profile(path: Path) -> SlurmProfile:
 
 
 def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
-    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials.
-
-    Tasks share one node.
-    """
+    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials."""
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
     num_gpus = profile.gpus_per_task * profile.tasks_per_job
     parameters = {

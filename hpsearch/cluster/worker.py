@@ -104,8 +104,6 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
 
 @dataclass
 class _Match:
-    """A match while it is played: what it gives signs of, and needs for each set of starts."""
-
     study: StudyDir
     files: MatchDir
     plan: records.MatchPlan

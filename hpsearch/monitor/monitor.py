@@ -108,7 +108,6 @@ class JobMonitor:
         return {index: sentence for index, sentence in enumerate(sentences) if sentence}
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
-        """Observe these members from now on."""
         self._members = list(members)
 
     def close(self) -> None:

@@ -53,8 +53,6 @@ class MemberSnapshot:
 
 @dataclass(frozen=True)
 class MonitorSnapshot:
-    """What was observed of all members and of the job that trains them."""
-
     at: float  # seconds since the epoch
     members: tuple[MemberSnapshot, ...]
     timings: Mapping[str, Timing]  # by section, since the snapshot before; empty while switched off
