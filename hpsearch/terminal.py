@@ -66,9 +66,12 @@ def print_line(console: Console, line: str, *, style: str | None = None) -> None
     console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
+WIDTH = 10_000  # columns, more than any table has
+
+
 def print_whole(console: Console, table: Table) -> None:
     before = console.width
-    console.width = 10_000  # columns, more than any table has
+    console.width = WIDTH
     try:
         console.print(table)
     finally:
