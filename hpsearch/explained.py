@@ -77,9 +77,10 @@ class _Writer:
         self._listed: set[tuple[Any, ...]] = set()
 
     def keys(self, config: Any, depth: int, *, per_member: bool) -> Iterator[list[str]]:
-        cls: Any = type(config)
+        cls: Any = type(config)  # which is no key of a cache to mypy
+        hints = field_hints(cls)
         for field in dataclasses.fields(config):
-            hint, value = field_hints(cls)[field.name], getattr(config, field.name)
+            hint, value = hints[field.name], getattr(config, field.name)
             marked = per_member or PER_MEMBER in metadata_of(hint)
             note = _note(cls, field, value, hint, marked=marked)
             yield list(self._key(field.name, hint, value, note, depth, marked=marked))
@@ -167,9 +168,11 @@ def _line(text: str, note: str, depth: int) -> Iterator[str]:
 
 def _items(value: Any, depth: int) -> Iterator[str]:
     """Yield a line an item of a list or mapping; what has its default is left out."""
-    is_mapping = isinstance(value, Mapping)
-    for item in value:
-        head, block = (f"{item}:", value[item]) if is_mapping else ("-", item)
+    if isinstance(value, Mapping):
+        blocks = [(f"{name}:", block) for name, block in value.items()]
+    else:
+        blocks = [("-", block) for block in value]
+    for head, block in blocks:
         yield f"{INDENT * depth}{head} {yaml_file.dump_inline(_without_defaults(block))}"
 
 

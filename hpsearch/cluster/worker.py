@@ -85,7 +85,8 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
         return
     match.give_sign()
     playing = _Match(study, match, plan, _device(plan))
-    hosts, agents = playing.players(plan.hosts, "host"), playing.players(plan.agents, "agent")
+    hosts = playing.players(plan.hosts, "host")
+    agents = playing.players(plan.agents, "agent")
     moves, finished, answers = [], [], []
     for split in plan.splits:
         if flag.is_set:

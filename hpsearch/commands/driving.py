@@ -158,7 +158,8 @@ class Drive:
             forget_retry(self._folder)
             driver.start(resume=not self._is_detached)
             view = StudyView(self._study, self._folder, driver.state, is_driven=True)
-            if (changed := self._do_rounds(driver, executor, view)) is not None:
+            changed = self._do_rounds(driver, executor, view)
+            if changed is not None:
                 return changed
             if not self._flag.is_set:
                 forget_start(self._folder)

@@ -255,8 +255,10 @@ class Watchdog:
         check = min(self._seconds / CHECKS, MAX_CHECK_SECONDS)
         signs, silent = self._sections.signs, 0.0
         while not self._closed.wait(check):
-            before, signs = signs, self._sections.signs
-            silent = silent + check if signs == before else 0.0
+            if self._sections.signs != signs:
+                signs, silent = self._sections.signs, 0.0
+                continue
+            silent += check
             if silent > self._seconds:
                 self._on_hang(self._sentence(), stacks())
                 return

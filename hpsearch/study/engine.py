@@ -122,7 +122,8 @@ def _translated(fault: Exception, url: str, patience: float) -> HpsearchError:
             "then run the same command again"
         )
     text = _text(fault)
-    error, sentence = next(_CAUSES[pattern] for pattern in _CAUSES if re.search(pattern, text))
+    causes = (cause for pattern, cause in _CAUSES.items() if re.search(pattern, text))
+    error, sentence = next(causes)
     return error(sentence.format(url=shown, detail=detail, patience=patience))
 
 

@@ -82,8 +82,9 @@ class Breeder(DriverPart):
             )
             self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
-        before, seed = self._population.archive, self._study.spec.seed
+        before = self._population.archive
         champion = self.state.trials[before[-1]] if before else None
+        seed = self._study.spec.seed
         plan = self._roster(match).plan(match, self._config, seed, champion)
         self._folder.match(match.number).plan.write(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
