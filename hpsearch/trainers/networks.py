@@ -113,9 +113,7 @@ class Reader:
 
     def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return a batch's own moments and let the running ones follow; else the running ones."""
-        own = self._statistics[:, None, self._position : self._position + 2 * x.shape[2]]
-        self._position += 2 * x.shape[2]
-        running_mean, running_var = own.chunk(2, dim=2)
+        running_mean, running_var = self._next_statistics(x.shape[2])
         if not self._training:
             return running_mean, running_var
         mean, var = _moments(x, dim=1)
@@ -123,6 +121,14 @@ class Reader:
             unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
             running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
             running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
+        return mean, var
+
+    def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
+        # Exported programs are certified byte for byte, so their operations must stay these.
+        start = self._position
+        self._position += 2 * width
+        mean = self._statistics[:, None, start : start + width]
+        var = self._statistics[:, None, start + width : start + 2 * width]
         return mean, var
 
 
