@@ -80,7 +80,10 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(path: Path, prefix: str = "") -> Checkpoint:
-    """Return a checkpoint with its tensors of some ``prefix``; CorruptError if it is damaged."""
+    """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
+
+    Raises CorruptError if a file is missing or differs from the manifest.
+    """
     from safetensors import SafetensorError, safe_open
 
     verify(path)

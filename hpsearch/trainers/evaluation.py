@@ -51,6 +51,7 @@ def starts_of(game: GameConfig, split: str, num_games: int, device: torch.device
 
 
 def noise_of(split: str, num_members: int, num_games: int, device: torch.device) -> Noise:
+    """Return the noise that a split names, alike for all members."""
     keys = torch.tensor([noise_key_of(split)], device=device).repeat(num_members)
     return member_noise(keys, num_games)
 
@@ -100,9 +101,14 @@ def evaluate(
     role: str, policy: Policy, opponents: Mapping[str, Policy], num_members: int, how: Measurement
 ) -> list[Evaluation]:
     """Return what each member does in ``role`` against opponents by name; these do not explore."""
-    played = [_play_modes(role, policy, other, num_members, how) for other in opponents.values()]
-    members = zip(*played, strict=True) if played else [()] * num_members
-    return [_evaluation(role, dict(zip(opponents, games, strict=True))) for games in members]
+    by_name = {
+        name: _play_modes(role, policy, opponent, num_members, how)
+        for name, opponent in opponents.items()
+    }
+    return [
+        _evaluation(role, {name: games[member] for name, games in by_name.items()})
+        for member in range(num_members)
+    ]
 
 
 Played = tuple[Lengths, Games]  # one member's games in one mode against one opponent

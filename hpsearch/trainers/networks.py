@@ -231,6 +231,8 @@ class Network:
     Attributes:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
+        layout: where each of them lies.
+        inputs, towers, arithmetic: what it sees, its towers as first drawn, how it computes.
     """
 
     def __init__(
@@ -244,13 +246,17 @@ class Network:
         self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
         parts = iter(self.parts(self.weights).values())
         # Of each tower: two of an affine, in the order in which a `Reader` takes them.
-        nums = [2 * len(self.layout.of_tower(tower)) for tower in range(len(self.towers))]
-        self._views = [[part.detach().requires_grad_() for part in islice(parts, n)] for n in nums]
+        self._views: list[list[Tensor]] = []
+        for tower in range(len(self.towers)):
+            of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
+            self._views.append([view.detach().requires_grad_() for view in of_tower])
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return float32 (P, B, O) for (P, B, I), of the points only `observation_size` numbers.
+        """Return float32 (P, B, O) for float32 (P, B, I).
+
+        Of the points an observation needs only `observation_size` numbers.
 
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
@@ -258,7 +264,10 @@ class Network:
         return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Do the same, compiled if asked for: updates have few sizes of batches, games many."""
+        """Return what a call does; compiled where that is asked for.
+
+        For the batches of updates, which are of few sizes; games played are of many.
+        """
         return self._apply(self._compiled, x, tower, training)
 
     def _apply(
@@ -295,7 +304,10 @@ class Network:
         return (self.inputs, *drawn_alike)
 
     def gradients(self, loss: Tensor) -> Tensor:
-        """Return the derivative of a scalar by every weight, float32 (P, W), 0 where none."""
+        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
+
+        Weights that the loss does not depend on get 0.
+        """
         views = [view for tower in self._views for view in tower]
         parts = torch.autograd.grad(loss, views, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1)

@@ -129,8 +129,8 @@ class RegroupedPolicy:
     num_rows: int  # R, a multiple of P or 1
 
     def __call__(self, turn: Turn) -> Tensor:
-        chosen = self.policy(turn.map(lambda of: of.reshape(self.num_rows, -1, *of.shape[2:])))
-        return chosen.reshape(turn.noise.shape[:2])
+        regrouped = turn.map(lambda each: each.reshape(self.num_rows, -1, *each.shape[2:]))
+        return self.policy(regrouped).reshape(turn.noise.shape[:2])
 
 
 @dataclass(frozen=True)

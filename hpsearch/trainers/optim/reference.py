@@ -25,12 +25,15 @@ class TargetWeights(NamedTuple):
 
 
 Target = TargetWeights | None
+"""None where there is no target network"""
 
 
 class Optimizer(Protocol):
     def step(self, weights: Tensor, update: Update, target: Target) -> None: ...
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """Begin with empty averages again."""
+        ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -44,7 +47,10 @@ def clipping(gradients: Tensor, max_norm: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled(update: Update) -> Tensor:
-    """Return gradients (P, W) by their factors; 0 where a member stands still, even of infinity."""
+    """Return the gradients (P, W) times their factors, 0 for members that stand still.
+
+    Not times 0: a gradient that overflowed would then be no number.
+    """
     return (update.gradients * update.scale[:, None]).where(update.active[:, None], 0.0)
 
 
