@@ -73,7 +73,8 @@ def exploit(
     sign = 1.0 if role == "host" else -1.0
 
     def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
-        of_panel = np.exp(-np.mean([np.log(lengths(of)) for of in games.values()], axis=0))
+        logs = [np.log(lengths(of_opponent)) for of_opponent in games.values()]
+        of_panel = np.exp(-np.mean(logs, axis=0))
         return np.asarray(sign * (of_panel - 1.0 / lengths(against)))
 
     samples = taken(lambda response: response.moves[drawn].mean(axis=1))
@@ -133,7 +134,7 @@ def train_response(
     device: str,
     give_sign: Callable[[], None] = lambda: None,
 ) -> Path:
-    """Train an opponent against the player that a checkpoint holds for ``role``; return its own.
+    """Train an opponent against the player that a checkpoint holds for ``role``; return its path.
 
     It learns by the champion's own configuration: as its partner does, and from its partner's
     networks on, where the champion has one; else from new networks, as the champion itself does. A
