@@ -21,7 +21,8 @@ def verdict(
     if not own:
         return []
     sentences = [*_comparisons(player, role, own, others), _unended(own)]
-    return [*sentences, *filter(None, [_warning(role, own, others, trained_on)])]
+    warning = _warning(role, own, others, trained_on)
+    return sentences if warning is None else [*sentences, warning]
 
 
 def certified_verdict(
@@ -45,6 +46,7 @@ def opponents_of(role: str, config: Mapping[str, Any]) -> tuple[str, ...] | None
 
 
 def measures(role: str, metrics: Measures) -> Measures:
+    """Return those of metrics, by name, that are a role's greedy rho, by opponent."""
     start = f"{MODES[0]}/{role}/"
     of_role = {name: numbers for name, numbers in metrics.items() if name.startswith(start)}
     return {name.removeprefix(start): numbers for name, numbers in of_role.items()}

@@ -137,8 +137,10 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
     if said is not None:
         return said.steps_per_second * len(said.members)
     # A job of an older version, see `AttemptDir.heartbeat`.
-    attempts = (job.study.trial(each.trial).attempt(each.attempt) for each in plan.assignments)
-    beats = (attempt.heartbeat.try_read() for attempt in attempts)
+    beats = (
+        job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()
+        for assignment in plan.assignments
+    )
     return sum(beat.steps_per_second for beat in beats if beat is not None)
 
 
