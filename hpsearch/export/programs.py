@@ -100,16 +100,18 @@ def digest_by_build(path: Path, build: str) -> str:
     """Return a program's sha256 as another build of torch, for CPU or CUDA, had written it."""
     if build == torch.__version__:
         return sha256(path.read_bytes()).hexdigest()
-    here, there = (f'"torch_version": "{name}"'.encode() for name in (torch.__version__, build))
+    before = f'"torch_version": "{torch.__version__}"'.encode()
+    after = f'"torch_version": "{build}"'.encode()
     with TemporaryDirectory(prefix="hpsearch-") as folder:
         renamed = Path(folder) / path.name
         with PT2ArchiveReader(str(path)) as old, PT2ArchiveWriter(str(renamed)) as new:
             for name in old.get_file_names():
+                if name in _WRITTEN_LAST:
+                    continue
                 content = old.read_bytes(name)
                 if name == "models/model.json":
-                    content = content.replace(here, there)
-                if name not in _WRITTEN_LAST:
-                    new.write_bytes(name, content)
+                    content = content.replace(before, after)
+                new.write_bytes(name, content)
         return sha256(renamed.read_bytes()).hexdigest()
 
 

@@ -52,8 +52,8 @@ def bundles_in(folder: Path) -> list[Path]:
     if not index.is_file():
         return []
     listed = plain_json(read_file(index), index)
-    rows = listed.get("bundles") if isinstance(listed, dict) else None
-    rows = rows if isinstance(rows, list) else []
+    bundle_rows = listed.get("bundles") if isinstance(listed, dict) else None
+    rows = bundle_rows if isinstance(bundle_rows, list) else []
     names = [row.get("folder") if isinstance(row, dict) else None for row in rows]
     if not 0 < len(names) == len(set(map(str, names))) <= bundles.MOST_FILES:
         raise CorruptError(f"{index} lists no bundles, or one twice; export them again")
