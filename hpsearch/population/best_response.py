@@ -158,6 +158,7 @@ def train_response(
 def _config(
     saved: Mapping[str, Any], champion: Path, role: str, *, steps: int, seed: int, device: str
 ) -> TrainerConfig:
+    """Return the champion's configuration with the other role learning, against it alone."""
     learner = OTHER[role]
     learns = "net_arch" in (saved[learner] or {})  # None where games draw it from several
     section = saved[learner] if learns else saved[role]

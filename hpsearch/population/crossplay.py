@@ -159,6 +159,8 @@ the networks make of them"""
 
 @dataclass(frozen=True)
 class Players:
+    """The players of one role, each name once."""
+
     learned: Mapping[str, SavedPlayer]  # by name
     scripted: tuple[str, ...]
 

@@ -189,7 +189,10 @@ NEARNESS = 0.08  # standard deviation of the candidates around a good point
 
 
 class Observations(NamedTuple):
-    """What was tried, when, and how the score changed; finite, so without failed members."""
+    """What was tried, when, and how much the score changed by it.
+
+    All of one length n, and finite: members that failed are left out.
+    """
 
     x: Floats  # (n, D) places in the unit cube
     t: Floats  # (n,) generations

@@ -179,6 +179,7 @@ class Snapshots:
         return step[:, None] - self.taken.gather(1, self.met)
 
     def _note_results(self, look: Tensor) -> None:
+        """Remember rho against the snapshots that were met, and count from 0 again."""
         # A snapshot may be met more than once; all its games count.
         nothing = torch.zeros_like(self.result)
         moves = nothing.scatter_add(1, self.met, self._moves)

@@ -61,7 +61,10 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
-    """A host, which returns action indices int64 (P, B), or an agent, which returns axes."""
+    """A host or an agent that plays B games for each of P members.
+
+    It returns the host's action index or the agent's axis, int64 (P, B).
+    """
 
     def __call__(self, turn: Turn) -> Tensor: ...
 

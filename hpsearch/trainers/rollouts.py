@@ -223,6 +223,7 @@ class Rollouts(Generic[L]):
     def _seen(
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
+        """Return the moves of a group as its learner saw them."""
         seen = Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)

@@ -226,6 +226,7 @@ def _cells(trial: ConfirmedTrial) -> tuple[str, ...]:
 
 
 def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
+    """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
     believed = {f"trial {trial.trial}": trial.search["value"] for trial in trials}
     search = {name: value for name, value in believed.items() if value is not None}
     held_out = {
