@@ -88,7 +88,8 @@ def blowup_tree(
         subset = encoder.decode(host(points[played]))
         is_full = len(nodes) + int(subset.sum()) > max_nodes
         if is_full or level[0].depth == max_depth:
-            nodes[first:] = [replace(n, state="cut") if n.state == "played" else n for n in level]
+            for row in played:
+                nodes[first + row] = replace(level[row], state="cut")
             return Tree(tuple(nodes))
         for row, chosen in zip(played, subset, strict=True):
             nodes[first + row] = replace(level[row], subset=subset_text(chosen))

@@ -197,7 +197,8 @@ def _players(
                 f"{bundle.weights} holds {name!r}, of no player of {bundle.config}; export it again"
             )
         own[role][layer] = tensor
-    players, wrong = {}, f"{bundle.weights} is not of the networks of {bundle.config}"
+    players = {}
+    wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
     for role, layers in own.items():
         # Counted before anything is built: a configuration can ask for networks of any size.
         if config.weight_layout(role).size > sum(layer.numel() for layer in layers.values()):

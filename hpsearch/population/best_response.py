@@ -121,7 +121,8 @@ def _games(
     )
     names, axis = (played.agents, 0) if role == "host" else (played.hosts, 1)
     moves, finished = played.moves.squeeze(axis), played.finished.squeeze(axis)
-    return {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
+    by_opponent = zip(names, moves, finished, strict=True)
+    return {name: Lengths(lengths, ended) for name, lengths, ended in by_opponent}
 
 
 def train_response(

@@ -71,7 +71,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
         _write(temporary / STATE, plain)
         flush(temporary / TENSORS)
-        _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
+        manifest = {name: _sha256(temporary / name) for name in (TENSORS, STATE)}
+        _write(temporary / MANIFEST, manifest)
         temporary.rename(target)
         flush(folder)
     finally:

@@ -46,7 +46,8 @@ def noise_key_of(split: str) -> int:
 
 def starts_of(game: GameConfig, split: str, num_games: int, device: torch.device) -> Tensor:
     """Return the starts that a split names, int32 (1, G, N, D)."""
-    keys, backend = torch.tensor([starts_key(split)], device=device), default_backend(device)
+    keys = torch.tensor([starts_key(split)], device=device)
+    backend = default_backend(device)
     return FusedGame(game, keys, num_games, device, backend, observes=False).points
 
 

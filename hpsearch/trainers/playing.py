@@ -25,8 +25,13 @@ Noise = Callable[[Tensor], Tensor]
 
 def member_noise(keys: Tensor, num_games: int) -> Noise:
     """Return noise by a stream for each member, of the keys int64 (P,)."""
-    stream, shape = Stream(keys), (num_games, NOISE)
-    return lambda lanes: rows_of(stream.uniform(num_games * NOISE).unflatten(1, shape), lanes)
+    stream = Stream(keys)
+
+    def noise(lanes: Tensor) -> Tensor:
+        numbers = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
+        return rows_of(numbers, lanes)
+
+    return noise
 
 
 class ActionTally:

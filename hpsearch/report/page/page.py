@@ -211,5 +211,5 @@ def plotly_js() -> str:
         smaller = contents(Path(sys.prefix) / SMALLER).decode()
     except (OSError, CorruptError, UnicodeDecodeError):
         return whole
-    ours, newest = (_VERSION.findall(program[:300]) for program in (smaller, whole))
-    return smaller if ours == newest else whole
+    is_same = _VERSION.findall(smaller[:300]) == _VERSION.findall(whole[:300])
+    return smaller if is_same else whole

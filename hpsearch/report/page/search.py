@@ -298,8 +298,11 @@ def overlay_section(material: Material) -> Iterator[Html]:
     caption = f"The best {metric} so far, by finished trial."
     yield html.figure(best_chart(views), "overlay-best", caption)
     # Of the best trial, or where there is descent of the line to the strongest member.
-    learned = [read_learning(v, v.best(), "not drawn here", lineage_or_why(v)) for v in views]
-    best = [(view, of.best[0]) for view, of in zip(views, learned, strict=True) if of.best]
+    best = []
+    for view in views:
+        learning = read_learning(view, view.best(), "not drawn here", lineage_or_why(view))
+        if learning.best:
+            best.append((view, learning.best[0]))
     data: list[Trace] = []
     for place, (view, curve) in enumerate(best):
         data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)

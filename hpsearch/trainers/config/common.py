@@ -207,7 +207,9 @@ class CommonConfig:
         """Return the scripted players that each learning role is measured against."""
         others = {"host": get_args(AgentName), "agent": get_args(HostName)}
         named = self.evaluation.opponents
-        return {role: tuple(n for n in named if n in others[role]) for role in self.learning()}
+        return {
+            role: tuple(name for name in named if name in others[role]) for role in self.learning()
+        }
 
     def check(self) -> Iterator[str]:
         learning = self.learning()
