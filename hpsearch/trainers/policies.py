@@ -132,6 +132,7 @@ class RegroupedPolicy:
     num_rows: int  # R, a multiple of P or 1
 
     def __call__(self, turn: Turn) -> Tensor:
+        # (R, P * B / R, ...) of (P, B, ...)
         regrouped = turn.map(lambda each: each.reshape(self.num_rows, -1, *each.shape[2:]))
         return self.policy(regrouped).reshape(turn.noise.shape[:2])
 
