@@ -133,11 +133,12 @@ def write_onnx(
         save_onnx(path, greedy, torch.__version__)
     except OnnxExporterError as error:
         return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
-    inputs, total = positions.raw().of(role), len(positions.points)
+    inputs = positions.raw().of(role)
     differing = _differing(path, inputs, _clear_actions(greedy, inputs))
     if differing == 0:
         return None
     path.unlink()
+    total = len(positions.points)
     return f"no ONNX policy of the {role}: onnxruntime plays otherwise on {differing} of {total}"
 
 
@@ -224,11 +225,12 @@ def program_differences(bundle: BundleDir, contents: Contents, players: ByRole) 
         build = _build(bundle, contents, role)
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         with TemporaryDirectory(prefix="hpsearch-") as folder:
-            path, total = Path(folder) / name, len(positions.points)
+            path = Path(folder) / name
             save_program(path, player, role, contents.bundle_format)
             differing = differing_actions(path, player, role, contents.bundle_format, positions)
             is_same = digest_by_build(path, build) == contents.digests[name]
         if differing:
+            total = len(positions.points)
             lines.append(f"{name} plays otherwise than the weights on {differing} of {total}")
         if not is_same:
             lines.append(_other(name, build))

@@ -85,6 +85,7 @@ class MatchResult:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads in the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

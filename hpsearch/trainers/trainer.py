@@ -89,6 +89,7 @@ class Trainer(ABC, Generic[C, L]):
     # Training.
 
     def train(self, steps: int) -> None:
+        """Make ``steps`` training steps with every member."""
         for _ in range(steps):
             statistics = [learner.net.statistics.clone() for learner in self.learners]
             self._run("rollout", self._play)
