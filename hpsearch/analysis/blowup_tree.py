@@ -88,7 +88,8 @@ def blowup_tree(
         subset = encoder.decode(host(points[played]))
         is_full = len(nodes) + int(subset.sum()) > max_nodes
         if is_full or level[0].depth == max_depth:
-            nodes[first:] = [replace(n, state="cut") if n.state == "played" else n for n in level]
+            for row in played:
+                nodes[first + row] = replace(level[row], state="cut")
             return Tree(tuple(nodes))
         for row, chosen in zip(played, subset, strict=True):
             nodes[first + row] = replace(level[row], subset=subset_text(chosen))
@@ -117,8 +118,8 @@ def _level(
 ) -> list[TreeNode]:
     """Return nodes for ``points`` int32 (B, N, D), as yet without the host's choices."""
     nodes = []
-    columns = zip(points.cpu(), capped.tolist(), parents, axes, strict=True)
-    for position, is_capped, parent, axis in columns:
+    moves = zip(points.cpu(), capped.tolist(), parents, axes, strict=True)
+    for position, is_capped, parent, axis in moves:
         state: State = "over" if rules.is_over(position) else "played"
         state = "capped" if is_capped else state
         nodes.append(TreeNode(parent, axis, depth, points_text(position), "", state))
@@ -264,7 +265,8 @@ def label(node: TreeNode) -> list[str]:
 
 def extent(boxes: Sequence[Box]) -> tuple[float, float]:
     right = max(box.x + box.width / 2 for box in boxes)
-    return right + GAP, max(box.y + box.height / 2 for box in boxes) + GAP
+    bottom = max(box.y + box.height / 2 for box in boxes)
+    return right + GAP, bottom + GAP
 
 
 def answer_of(above: Box, below: Box) -> Box:

@@ -47,7 +47,9 @@ def front(view: StudyView) -> list[Trial]:
     if not trials:
         return []
     signs = np.array([1.0 if objective.goal == "maximize" else -1.0 for objective in objectives])
-    measured = [[trial.metrics[o.metric]["value"] for o in objectives] for trial in trials]
+    measured = [
+        [trial.metrics[objective.metric]["value"] for objective in objectives] for trial in trials
+    ]
     values = signs * measured  # (trials, objectives)
     in_front = np.flatnonzero(front_of_each(values) == 0)
     return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]
@@ -114,5 +116,6 @@ def read_played(view: StudyView) -> Played | str:
     if games.moves.shape != plan.shape:
         raise CorruptError(f"the games of match {number} in {files.root} are not those of its plan")
     moves = np.concatenate(list(games.moves), axis=2)  # (P, Q, S * G)
-    hosts, agents = (tuple(player.name for player in side) for side in (plan.hosts, plan.agents))
+    hosts = tuple(host.name for host in plan.hosts)
+    agents = tuple(agent.name for agent in plan.agents)
     return Played(number, hosts, agents, 1.0 / moves.mean(axis=2), moves.shape[2])

@@ -88,8 +88,10 @@ def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateV
     sign = 1.0 if goal == "maximize" else -1.0
     signed = [sign * np.array(score) for score in scores]
     means = [float(np.mean(score)) for score in scores]
-    iqm = statistics.interquartile_mean
-    iqms = [float(iqm(score)) if len(score) >= MIN_SEEDS_OF_IQM else None for score in scores]
+    iqms = [
+        float(statistics.interquartile_mean(score)) if len(score) >= MIN_SEEDS_OF_IQM else None
+        for score in scores
+    ]
     if max(map(len, scores)) < 2:
         return [CandidateVerdict(mean) for mean in means]
     draws = statistics.drawn_means(signed, np.random.default_rng(0), NUM_DRAWS)

@@ -149,20 +149,32 @@ def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
         for role, policy in (("host", player.host), ("agent", player.agent))
         if policy is not None
     )
-    sizes = plan.num_games, player.max_steps, plan.match_moves
-    return PlayerReport(player.name, *sizes, roles, pair, _published(player))
+    return PlayerReport(
+        name=player.name,
+        num_games=plan.num_games,
+        max_steps=player.max_steps,
+        match_moves=plan.match_moves,
+        roles=roles,
+        pair=pair,
+        published=_published(player),
+    )
 
 
 def _role_report(
     role: str, policy: Policy, player: ExaminedPlayer, plan: ExaminationPlan, how: Measurement
 ) -> RoleReport:
     opponents, greedy = scripted(PANELS[role]), replace(how, modes=MODES[:1])
-    own = evaluate(role, policy, opponents, 1, how)[0]
-    others = {name: ScriptedPolicy(name) for name in REFERENCES[role]}
-    references = {n: evaluate(role, other, opponents, 1, greedy)[0] for n, other in others.items()}
-    matches = _matches(role, policy, player.game, plan.match_moves)
-    yardstick, exploited = _yardstick(role, policy, player), _exploited(role, player, plan)
-    return RoleReport(role, own, references, matches, yardstick, exploited)
+    return RoleReport(
+        role,
+        evaluation=evaluate(role, policy, opponents, 1, how)[0],
+        references={
+            name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
+            for name in REFERENCES[role]
+        },
+        matches=_matches(role, policy, player.game, plan.match_moves),
+        yardstick=_yardstick(role, policy, player),
+        exploitability=_exploited(role, player, plan),
+    )
 
 
 def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
@@ -202,16 +214,17 @@ def _yardstick(role: str, policy: Policy, player: ExaminedPlayer) -> Yardstick |
     game, rows = player.game, player.game.max_num_points
     if not player.is_deterministic:
         return "the player draws its moves, so it has no worst case"
-    too_large = check_size(game.dimension, rows)
-    return too_large or measure(role, policy, num_rows=rows, reposition=game.reposition, device=CPU)
+    if too_large := check_size(game.dimension, rows):
+        return too_large
+    return measure(role, policy, num_rows=rows, reposition=game.reposition, device=CPU)
 
 
 def _published(player: ExaminedPlayer) -> dict[str, float]:
     game = player.game
     if (game.dimension, game.max_value, player.max_steps) != (3, 20, 100):
         return {}
-    known = (rho for rho in RHOS if rho.num_points == game.max_num_points)
-    return {rho.agent: rho.value for rho in known if rho.host == TRAINED}
+    of_game = (rho for rho in RHOS if rho.num_points == game.max_num_points)
+    return {rho.agent: rho.value for rho in of_game if rho.host == TRAINED}
 
 
 CERTIFIED_BESIDE: Final = {
@@ -232,14 +245,15 @@ def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Compared
     """Return the rows of trained players, by role, host first, and of scripted ones beside them."""
     rows = []
     for role, player in players.items():
-        how = held_out_games(player.config, num_games, player.net.weights.device)
+        both_modes = held_out_games(player.config, num_games, player.net.weights.device)
         opponents = scripted(player.config.measured_against()[role])
         policies: dict[str, Policy] = {"trained": player.policy}
         policies |= {name: ScriptedPolicy(name) for name in CERTIFIED_BESIDE[role]}
         for name, policy in policies.items():
+            # Scripted players have one mode.
+            how = both_modes if name == "trained" else replace(both_modes, modes=MODES[:1])
             metrics = evaluate(role, policy, opponents, 1, how)[0].metrics
             rows.append(ComparedPlayer(name, role, {m: asdict(rho) for m, rho in metrics.items()}))
-            how = replace(how, modes=MODES[:1])  # scripted players have one mode
     return rows
 
 

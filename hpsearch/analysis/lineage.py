@@ -103,14 +103,11 @@ def read_lineage(view: StudyView) -> Ancestry:
     strengths: dict[int, float] = {}
     for match in view.state.population.matches.values():
         strengths = {**match.strengths, **strengths}
-    paths = [(view.study.path.parent / place).absolute() for place in spec.population.founders]
-    founders = [
-        FounderRecord(study, trial, str(path))
-        for path in paths
-        for study, trial in [owner_of(path) or (None, None)]
-    ]
+    founders = [_founder(view, place) for place in spec.population.founders]
     trials = view.state.trials
-    by_content = {n.sha256: _relative(trials[n.trial], n, strengths, founders) for n in nodes}
+    by_content = {
+        node.sha256: _relative(trials[node.trial], node, strengths, founders) for node in nodes
+    }
     ended = [node for node in nodes if node.sha256 == trials[node.trial].sha256]
     champions = view.state.population.archive
     return Ancestry(
@@ -126,6 +123,12 @@ def lineage_or_why(view: StudyView) -> Ancestry | str:
         return read_lineage(view)
     except HpsearchError as error:
         return str(error)
+
+
+def _founder(view: StudyView, place: str) -> FounderRecord:
+    path = (view.study.path.parent / place).absolute()
+    study, trial = owner_of(path) or (None, None)
+    return FounderRecord(study, trial, str(path))
 
 
 def _relative(

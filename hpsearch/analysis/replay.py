@@ -56,12 +56,7 @@ def compare_replay(
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
     intervals = trained.study.spec.budget.trials // options.members
-    whole = {
-        number: planned.member
-        for number in trained.state.population.finished.values()
-        if (planned := trained.state.trials[number].origin) is not None
-        and planned.steps == intervals * options.interval
-    }
+    whole = _whole(trained, intervals * options.interval)
     original = original_checkpoint(view, trial)
     paths = last_checkpoints(trained, whole)
     if not paths:
@@ -88,6 +83,16 @@ def compare_replay(
         verdict=verdict,
         expected=expected_of(scores),
     )
+
+
+def _whole(trained: StudyView, last_step: int) -> dict[int, int]:
+    """Return the trials at the end of the schedule, with their members."""
+    whole = {}
+    for number in trained.state.population.finished.values():
+        planned = trained.state.trials[number].origin
+        if planned is not None and planned.steps == last_step:
+            whole[number] = planned.member
+    return whole
 
 
 def expected_of(scores: list[float]) -> tuple[float, float] | None:
@@ -118,14 +123,19 @@ def original_checkpoint(view: StudyView, trial: int) -> Path:
 
 
 def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
-    """Return a replay as JSON holds it; its keys are published, null is what is not known."""
-    verdict = replay.verdict._asdict()
-    del verdict["chance"]
+    """Return a replay as JSON holds it: the keys here are published and stay.
+
+    study, trial, trained_by, intervals, games, mixed, original {strength, rank}, replicates, the
+    strongest first: member, trial (of trained_by), strength; unfinished, mean, low, high (of the
+    mean), iqm, expected {low, high} (of one more seed), held_up, conclusion. What is not known is
+    null.
+    """
+    mean, low, high, iqm, _ = replay.verdict
     plain = asdict(replay)
     del plain["verdict"]
     return {
         **plain,
-        **verdict,
+        **{"mean": mean, "low": low, "high": high, "iqm": iqm},
         "original": {"strength": replay.original, "rank": replay.rank},
         "expected": dict(zip(("low", "high"), replay.expected or (None, None), strict=True)),
         "held_up": replay.held_up,

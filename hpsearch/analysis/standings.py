@@ -162,11 +162,18 @@ def _side(
     ``shares`` (K,) is how often the equilibrium plays each, ``ranks`` (K,) are of alpha-rank.
     """
     players, opponents = names
-    ranked = [None] * len(players) if ranks is None else ranks.tolist()
-    taken = (max(0.0, -least) for least in gains.min(axis=1).tolist())
-    answers = (opponents[answer] for answer in gains.argmin(axis=1))
-    columns = (players, nash, shares.tolist(), strengths, ranked, taken, answers)
-    return [PlayerStanding(*column) for column in zip(*columns, strict=True)]
+    return [
+        PlayerStanding(
+            name=name,
+            nash=nash[k],
+            played=float(shares[k]),
+            strength=strengths[k],
+            alpha_rank=None if ranks is None else float(ranks[k]),
+            exploitability=float(max(0.0, -gains[k].min())),
+            best_answer=opponents[int(gains[k].argmin())],
+        )
+        for k, name in enumerate(players)
+    ]
 
 
 def _ends(samples: Sequence[Floats]) -> Floats:
@@ -313,8 +320,8 @@ def columns_that_fit(standings: Standings, width: int | None, *, intervals: bool
         return len(standings.agents)
     left = width - max(len(name) for name in ("host", *_names(standings.hosts)))
     for count, agent in enumerate(standings.agents):
-        column = range(len(standings.hosts))
-        cells = (_cell(standings, p, count, intervals=intervals) for p in column)
+        rows = range(len(standings.hosts))
+        cells = (_cell(standings, row, count, intervals=intervals) for row in rows)
         left -= GAP + max(map(len, (agent.name, *cells)))
         if left < 0:
             return max(count, 1)

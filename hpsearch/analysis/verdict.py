@@ -21,7 +21,8 @@ def verdict(
     if not own:
         return []
     sentences = [*_comparisons(player, role, own, others), _unended(own)]
-    return [*sentences, *filter(None, [_warning(role, own, others, trained_on)])]
+    warning = _warning(role, own, others, trained_on)
+    return sentences if warning is None else [*sentences, warning]
 
 
 def certified_verdict(
@@ -45,6 +46,7 @@ def opponents_of(role: str, config: Mapping[str, Any]) -> tuple[str, ...] | None
 
 
 def measures(role: str, metrics: Measures) -> Measures:
+    """Return those of metrics, by name, that are a role's greedy rho, by opponent."""
     start = f"{MODES[0]}/{role}/"
     of_role = {name: numbers for name, numbers in metrics.items() if name.startswith(start)}
     return {name.removeprefix(start): numbers for name, numbers in of_role.items()}
@@ -53,7 +55,7 @@ def measures(role: str, metrics: Measures) -> Measures:
 def _comparisons(player: str, role: str, own: Measures, others: ByPlayer) -> Iterator[str]:
     subject = f"{player[:1].upper()}{player[1:]}, as {role},"
     outcomes = {
-        other: {o: _outcome(role, own[o], theirs[o]) for o in own if o in theirs}
+        other: _outcomes(role, own, theirs)
         for other, theirs in others.items()
         if own.keys() & theirs.keys()
     }
@@ -66,13 +68,19 @@ def _comparisons(player: str, role: str, own: Measures, others: ByPlayer) -> Ite
         if other not in beaten:
             parts = []
             for outcome, comparison in COMPARISONS.items():
-                if opponents := [o for o, came_to in by_opponent.items() if came_to == outcome]:
+                if opponents := [name for name, how in by_opponent.items() if how == outcome]:
                     parts.append(f"{comparison} {other} against {_and(opponents)}")
             yield f"{subject} is {_and(parts)}."
             subject = "It"
 
 
 COMPARISONS = {"stronger": "stronger than", "even": "no different from", "weaker": "weaker than"}
+
+
+def _outcomes(role: str, own: Measures, theirs: Measures) -> dict[str, str]:
+    """Return how a player compares with another one, by the opponents that both met."""
+    common = (opponent for opponent in own if opponent in theirs)
+    return {opponent: _outcome(role, own[opponent], theirs[opponent]) for opponent in common}
 
 
 def _outcome(role: str, own: Mapping[str, float], its: Mapping[str, float]) -> str:
@@ -103,8 +111,9 @@ def _warning(
             "may be weak."
         )
     for other, its in others.items():
-        stronger = [o for o in own if o in its and _outcome(role, own[o], its[o]) == "stronger"]
-        if new and set(stronger) & set(known) and not set(stronger) & set(new):
+        outcomes = _outcomes(role, own, its)
+        stronger = {opponent for opponent, how in outcomes.items() if how == "stronger"}
+        if new and stronger & set(known) and not stronger & set(new):
             return (
                 f"It is stronger than {other} only against {_and(known)}, which it trained on: "
                 f"against {_and(new)} it may be weak."

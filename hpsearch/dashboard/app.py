@@ -206,10 +206,11 @@ class OfferedFiles:
         except (KeyError, OSError, CorruptError) as error:
             raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
 
-    def write(self, artifact_id: str, content_body: BinaryIO | None = None) -> None:
+    def write(self, artifact_id: str, content_body: BinaryIO) -> None:
         raise UsageError("the dashboard offers files for reading alone")
 
-    remove = write
+    def remove(self, artifact_id: str) -> None:
+        raise UsageError("the dashboard offers files for reading alone")
 
 
 def _artifact(name: str, path: Path) -> dict[str, str | None]:
@@ -227,4 +228,6 @@ def trial_files(view: StudyView) -> dict[int, list[Path]]:
     best = view.ranked(view.state.trials.values())[:NUM_TRIALS]
     numbers = [*view.state.population.archive[-1:], *(trial.number for trial in best)]
     folders = {number: view.folder.trial(number) for number in numbers}
-    return {number: [of.config, of.metrics, of.result] for number, of in folders.items()}
+    return {
+        number: [files.config, files.metrics, files.result] for number, files in folders.items()
+    }

@@ -25,7 +25,6 @@ MAX_RELATIVES: Final = 1000  # of the newest generations
 MAX_MOMENTS: Final = 1000  # at which the number of jobs is drawn
 ATTR: Final = "dashboard:plot_data:{name}:0"  # where Optuna's dashboard looks for a figure
 
-
 ByMetric = Mapping[str, Importances]
 
 
@@ -127,6 +126,7 @@ def cross_play(view: StudyView) -> Chart | None:
 
 
 def importance_text(measured: ByMetric) -> str:
+    """Return what may be concluded from importances by metric; empty where none are known."""
     if not measured:
         return ""
     sentences = [importance_sentence(known, metric) for metric, known in measured.items()]
@@ -137,13 +137,16 @@ def drawn_importances(view: StudyView, measured: ByMetric) -> list[list[dict[str
     """Return for each objective what Optuna's chart of importances draws: 0 within the noise."""
     kinds = {name: type(kind).__name__ for name, kind in view.study.space.distributions().items()}
 
-    def bar(name: str, known: Importance) -> dict[str, object]:
-        share = known.share if known.is_above_noise else 0.0
+    def bar(name: str, importance: Importance) -> dict[str, object]:
+        share = importance.share if importance.is_above_noise else 0.0
         return {"name": name, "importance": share, "distribution": kinds[name]}
 
-    metrics = [objective.metric for objective in view.study.spec.objectives]
-    known = [measured[metric].by_name if metric in measured else {} for metric in metrics]
-    return [[bar(*named) for named in by_name.items()] for by_name in known]
+    drawn = []
+    for objective in view.study.spec.objectives:
+        known = measured.get(objective.metric)
+        by_name = {} if known is None else known.by_name
+        drawn.append([bar(name, importance) for name, importance in by_name.items()])
+    return drawn
 
 
 def champion_text(view: StudyView) -> str:

@@ -56,10 +56,15 @@ class ReadOnlyStorage(BaseStorage):
         """Show trials by their numbers, of which some may be as they were."""
         with self._lock:
             before = self._trials
-            shown = [t for t in map(_shown, changed) if t not in before[t.number : t.number + 1]]
+            shown = [
+                trial
+                for trial in map(_shown, changed)
+                if trial not in before[trial.number : trial.number + 1]
+            ]
             if not shown:
                 return
-            self.changed_at, trials = time.monotonic(), list(before)
+            self.changed_at = time.monotonic()
+            trials = list(before)
             for trial in shown:
                 trials[trial.number : trial.number + 1] = [trial]
             self._trials = trials
@@ -109,8 +114,10 @@ class ReadOnlyStorage(BaseStorage):
 
     def get_all_studies(self) -> list[FrozenStudy]:
         study_id, name, directions = self._head
-        attrs = self.get_study_user_attrs(study_id), self.get_study_system_attrs(study_id)
-        return [FrozenStudy(name, None, *attrs, study_id, directions=list(directions))]
+        user_attrs = self.get_study_user_attrs(study_id)
+        system_attrs = self.get_study_system_attrs(study_id)
+        shown = list(directions)
+        return [FrozenStudy(name, None, user_attrs, system_attrs, study_id, directions=shown)]
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
@@ -197,6 +204,7 @@ class TrialSource:
         return trials
 
     def system_attrs(self) -> Mapping[str, Any]:
+        """Return what the study's own database holds for Optuna: names of objectives, notes."""
         return self._storage.get_study_system_attrs(self.head.study_id)
 
     def write_note(self, key: str, value: Any) -> None:

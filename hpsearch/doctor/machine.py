@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 import psutil
 
@@ -96,6 +96,7 @@ def check_file_system(runs: Path, mounts: Mounts) -> Finding:
 
 
 def check_shared(runs: Path, mounts: Mounts) -> Finding:
+    """Look whether the nodes of a cluster may see what is written here."""
     file_system = file_system_of(runs, mounts)
     if file_system is None or file_system.is_network:
         return ok(f"{runs} may be seen by all nodes")
@@ -114,8 +115,9 @@ def check_mode(runs: Path) -> Finding:
     if mode & stat.S_IWOTH:
         return error(f"the mode {mode:04o} lets every user change what jobs run; {remedy}")
     if mode & 0o077:
-        who = f"other users {'change what jobs run' if mode & stat.S_IWGRP else 'look into it'}"
-        return warning(f"the mode {mode:04o} lets {who}; unless that is wanted, {remedy}")
+        what = "change what jobs run" if mode & stat.S_IWGRP else "look into it"
+        note = f"the mode {mode:04o} lets other users {what}"
+        return warning(f"{note}; unless that is wanted, {remedy}")
     return ok(f"{mode:04o}, for this user alone")
 
 
@@ -140,9 +142,12 @@ def nearest(folder: Path) -> Path:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    prefix = ".hpsearch-doctor-"
-    with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    folder = Path(mkdtemp(prefix=".hpsearch-doctor-", dir=parent))
+    try:
+        yield folder
+    finally:
+        # Not TemporaryDirectory: where it may not remove a file, it raises in spite of its option.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # What files of the folder must be able to.

@@ -59,8 +59,11 @@ def check_accounting(calls: SchedulerCalls) -> Finding:
     try:
         calls.run(["sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID"])
     except SchedulerSilentError as fault:
-        then = "is then known only while squeue lists it, so some failures will be called lost"
-        return warning(f"{fault}; why a job ended {then}", "accounting")
+        return warning(
+            f"{fault}; why a job ended is then known only while squeue lists it, so some failures "
+            "will be called lost",
+            "accounting",
+        )
     return ok("sacct answers", "accounting")
 
 

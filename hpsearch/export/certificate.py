@@ -80,7 +80,7 @@ def differences(players: ByRole, conditions: Conditions, rows: Rows) -> list[str
     """Measure players again under a certificate's ``conditions``; return a line a difference."""
     with threads(conditions.threads):  # sums that are split otherwise round otherwise
         now, measured = certify(players, conditions.games)
-    if not any(WORST & row.metrics.keys() for row in rows):
+    if not any(name in WORST for row in rows for name in row.metrics):
         measured = tuple(map(_without_worst, measured))
     before, after = _numbers(conditions, rows), _numbers(now, measured)
     lines = [

@@ -78,8 +78,13 @@ class BundleDir(Folder):
 
 
 _MOST_BYTES: Final = {
-    **{".md": 2**20, ".yaml": 2**18, ".json": 2**23, ".sig": 2**16},
-    **dict.fromkeys((".safetensors", ".pt2", ".onnx"), 2**30),
+    ".md": 2**20,
+    ".yaml": 2**18,
+    ".json": 2**23,
+    ".sig": 2**16,
+    ".safetensors": 2**30,
+    ".pt2": 2**30,
+    ".onnx": 2**30,
 }
 """of a file, by the end of its name"""
 MOST_FILES: Final = 1000  # in a folder, and bundles in an index

@@ -100,16 +100,18 @@ def digest_by_build(path: Path, build: str) -> str:
     """Return a program's sha256 as another build of torch, for CPU or CUDA, had written it."""
     if build == torch.__version__:
         return sha256(path.read_bytes()).hexdigest()
-    here, there = (f'"torch_version": "{name}"'.encode() for name in (torch.__version__, build))
+    before = f'"torch_version": "{torch.__version__}"'.encode()
+    after = f'"torch_version": "{build}"'.encode()
     with TemporaryDirectory(prefix="hpsearch-") as folder:
         renamed = Path(folder) / path.name
         with PT2ArchiveReader(str(path)) as old, PT2ArchiveWriter(str(renamed)) as new:
             for name in old.get_file_names():
+                if name in _WRITTEN_LAST:
+                    continue
                 content = old.read_bytes(name)
                 if name == "models/model.json":
-                    content = content.replace(here, there)
-                if name not in _WRITTEN_LAST:
-                    new.write_bytes(name, content)
+                    content = content.replace(before, after)
+                new.write_bytes(name, content)
         return sha256(renamed.read_bytes()).hexdigest()
 
 
@@ -131,11 +133,12 @@ def write_onnx(
         save_onnx(path, greedy, torch.__version__)
     except OnnxExporterError as error:
         return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
-    inputs, total = positions.raw().of(role), len(positions.points)
+    inputs = positions.raw().of(role)
     differing = _differing(path, inputs, _clear_actions(greedy, inputs))
     if differing == 0:
         return None
     path.unlink()
+    total = len(positions.points)
     return f"no ONNX policy of the {role}: onnxruntime plays otherwise on {differing} of {total}"
 
 
@@ -222,11 +225,12 @@ def program_differences(bundle: BundleDir, contents: Contents, players: ByRole) 
         build = _build(bundle, contents, role)
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         with TemporaryDirectory(prefix="hpsearch-") as folder:
-            path, total = Path(folder) / name, len(positions.points)
+            path = Path(folder) / name
             save_program(path, player, role, contents.bundle_format)
             differing = differing_actions(path, player, role, contents.bundle_format, positions)
             is_same = digest_by_build(path, build) == contents.digests[name]
         if differing:
+            total = len(positions.points)
             lines.append(f"{name} plays otherwise than the weights on {differing} of {total}")
         if not is_same:
             lines.append(_other(name, build))

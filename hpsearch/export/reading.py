@@ -52,8 +52,8 @@ def bundles_in(folder: Path) -> list[Path]:
     if not index.is_file():
         return []
     listed = plain_json(read_file(index), index)
-    rows = listed.get("bundles") if isinstance(listed, dict) else None
-    rows = rows if isinstance(rows, list) else []
+    bundle_rows = listed.get("bundles") if isinstance(listed, dict) else None
+    rows = bundle_rows if isinstance(bundle_rows, list) else []
     names = [row.get("folder") if isinstance(row, dict) else None for row in rows]
     if not 0 < len(names) == len(set(map(str, names))) <= bundles.MOST_FILES:
         raise CorruptError(f"{index} lists no bundles, or one twice; export them again")
@@ -197,7 +197,8 @@ def _players(
                 f"{bundle.weights} holds {name!r}, of no player of {bundle.config}; export it again"
             )
         own[role][layer] = tensor
-    players, wrong = {}, f"{bundle.weights} is not of the networks of {bundle.config}"
+    players = {}
+    wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
     for role, layers in own.items():
         # Counted before anything is built: a configuration can ask for networks of any size.
         if config.weight_layout(role).size > sum(layer.numel() for layer in layers.values()):

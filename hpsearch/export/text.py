@@ -40,10 +40,10 @@ def standing_verdict(view: StudyView, trial: Trial) -> list[str]:
         data = read_json(path)
         if not isinstance(data, Mapping) or data.get("trial") != trial.number:
             return []
-        read = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
+        certified = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
     except (ConfigError, CorruptError, DiskError):
         return []
-    rows = [asdict(row) for row in read]
+    rows = [asdict(row) for row in certified]
     return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
 
 

@@ -120,9 +120,9 @@ def export_bundles(
 ) -> list[Measures]:
     """Write a bundle of each trial in this order, or none; raises as `export_bundle`."""
     _check_finished(trials)
-    named, measures, listed = dict(zip(bundle_names(trials), trials, strict=True)), [], []
+    measures, listed = [], []
     with replacing(folder) as temporary:
-        for name, trial in named.items():
+        for name, trial in zip(bundle_names(trials), trials, strict=True):
             measures.append(_write(BundleDir(temporary / name), view, trial, how))
             listed.append({"folder": name, "trial": trial.number, "metrics": trial.metrics})
         _write_json(temporary / INDEX, {"bundles": listed})
@@ -130,6 +130,7 @@ def export_bundles(
 
 
 def bundle_names(trials: Sequence[Trial]) -> list[str]:
+    """Return the folders of several bundles: the place of each, and its trial."""
     return [f"{place}-trial-{trial.number}" for place, trial in enumerate(trials, start=1)]
 
 
@@ -194,7 +195,7 @@ def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: st
         for name, tensor in player.net.layers(0).items()
     }
     checkpoint.write_tensors(bundle.weights, tensors)
-    remarks = []
+    remarks = []  # one of a role, or None
     for role, player in players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         write_program(bundle.program(role), player, role, positions)

@@ -38,7 +38,8 @@ def zeillinger_host(points: Tensor, noise: Tensor) -> Tensor:
 
 
 def random_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:
-    return _first(subset.cumsum(-1) > _uniform_below(subset.sum(-1), noise).unsqueeze(-1))
+    rank = _uniform_below(subset.sum(-1), noise)
+    return _first(subset.cumsum(-1) > rank.unsqueeze(-1))
 
 
 def choose_first_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:

@@ -50,8 +50,9 @@ def sort_points(points: Tensor) -> Tensor:
 def check_move(subset: Tensor, axis: Tensor) -> None:
     """Refuse an illegal move: the host picks two coordinates or more, the agent one of them.
 
-    ``subset`` is bool (..., D), ``axis`` int64 (...). ValueError on a CPU; on a CUDA device, where
-    reading the result would stall the stream, an assertion of the device fails.
+    ``subset`` is bool (..., D), ``axis`` int64 (...). ValueError if a move is illegal (on a CPU);
+    on a CUDA device, where reading the result would stall the stream, an assertion of the device
+    fails.
     """
     coordinates = torch.arange(subset.shape[-1], device=subset.device)
     chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
@@ -170,7 +171,8 @@ class HostActionEncoder:
             )
         coordinates = torch.arange(self.dimension, device=subset.device)
         bits = (subset << coordinates).sum(-1)
-        return bits - torch.where(subset, coordinates, 0).amax(-1) - 2  # the highest one
+        highest = torch.where(subset, coordinates, 0).amax(-1)
+        return bits - highest - 2
 
 
 @cache
@@ -235,7 +237,8 @@ def points_text(points: Tensor) -> str:
 
 
 def subset_text(subset: Tensor) -> str:
-    return f"{{{','.join(map(str, subset.nonzero().flatten().tolist()))}}}"
+    members = subset.nonzero().flatten().tolist()
+    return f"{{{','.join(map(str, members))}}}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -200,6 +200,7 @@ class PositionGraph:
         return leads
 
     def grow(self, expand: Expand) -> None:
+        """Find where the moves of all positions lead that have not been expanded."""
         self.num_levels += 1
         points = self._points[len(self._children) :]
         subset, axis = expand(points)
@@ -213,14 +214,15 @@ class PositionGraph:
 
     def _positions(self, points: Tensor, capped: Tensor) -> Indices:
         """Return the positions (B,) of ``points`` int32 (B, N, D); new ones are added."""
-        over = torch.where(rules.is_over(points), OVER_INDEX, -1)
-        kind = over.masked_fill(capped, CAPPED).numpy()
+        uncapped = torch.where(rules.is_over(points), OVER_INDEX, -1)
+        kind = uncapped.masked_fill(capped, CAPPED).numpy()
         rows = points.contiguous().numpy().reshape(len(points), -1)
         known = self.size
         places = kind.copy()
         new: list[int] = []
         for row in np.flatnonzero(kind < 0):
-            places[row] = self._index.setdefault(rows[row].tobytes(), known + len(new))
+            key = rows[row].tobytes()
+            places[row] = self._index.setdefault(key, known + len(new))
             if places[row] == known + len(new):
                 new.append(int(row))
         self._points = torch.cat([self._points, points[torch.tensor(new, dtype=torch.int64)]])

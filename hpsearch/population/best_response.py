@@ -73,7 +73,8 @@ def exploit(
     sign = 1.0 if role == "host" else -1.0
 
     def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
-        of_panel = np.exp(-np.mean([np.log(lengths(of)) for of in games.values()], axis=0))
+        logs = [np.log(lengths(of_opponent)) for of_opponent in games.values()]
+        of_panel = np.exp(-np.mean(logs, axis=0))
         return np.asarray(sign * (of_panel - 1.0 / lengths(against)))
 
     samples = taken(lambda response: response.moves[drawn].mean(axis=1))
@@ -120,7 +121,8 @@ def _games(
     )
     names, axis = (played.agents, 0) if role == "host" else (played.hosts, 1)
     moves, finished = played.moves.squeeze(axis), played.finished.squeeze(axis)
-    return {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
+    by_opponent = zip(names, moves, finished, strict=True)
+    return {name: Lengths(lengths, ended) for name, lengths, ended in by_opponent}
 
 
 def train_response(
@@ -133,7 +135,7 @@ def train_response(
     device: str,
     give_sign: Callable[[], None] = lambda: None,
 ) -> Path:
-    """Train an opponent against the player that a checkpoint holds for ``role``; return its own.
+    """Train an opponent against the player that a checkpoint holds for ``role``; return its path.
 
     It learns by the champion's own configuration: as its partner does, and from its partner's
     networks on, where the champion has one; else from new networks, as the champion itself does. A
@@ -157,6 +159,7 @@ def train_response(
 def _config(
     saved: Mapping[str, Any], champion: Path, role: str, *, steps: int, seed: int, device: str
 ) -> TrainerConfig:
+    """Return the champion's configuration with the other role learning, against it alone."""
     learner = OTHER[role]
     learns = "net_arch" in (saved[learner] or {})  # None where games draw it from several
     section = saved[learner] if learns else saved[role]

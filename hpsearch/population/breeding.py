@@ -83,7 +83,10 @@ def breed(
     planned += [mating.newcomer() for _ in range(num_vacant)]
     parents = [child.params for child in planned if child.is_child]
     params = iter(children_params(rules.explore, parents, exploring, perturbing_rng))
-    planned = [replace(n, params=next(params)) if n.is_child else n for n in planned]
+    planned = [
+        replace(successor, params=next(params)) if successor.is_child else successor
+        for successor in planned
+    ]
     return BreedingPlan(dict(zip(ended, planned, strict=False)), planned[len(ended) :])
 
 

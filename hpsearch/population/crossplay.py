@@ -50,8 +50,8 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
         alike.setdefault((rate, player.net.structure, player.style), {})[name] = player
     groups = []
     for bank in alike.values():
-        first, *others = bank.values()
-        net = _stacked([first, *others])
+        first = next(iter(bank.values()))
+        net = _stacked(list(bank.values()))
         policy: policies.Policy = policies.LearnedPolicy(net, first.style.weigh)
         if sampled:
             policy = policies.FixedRatePolicy(policy, first.config.evaluation.er)
@@ -82,7 +82,8 @@ class GroupedPolicy:
         for group in self.groups:
             end = first + len(group.names) * self.num_opponents
             policy = policies.RegroupedPolicy(group.policy, len(group.names))
-            chosen.append(policy(turn.map(itemgetter(slice(first, end)))))
+            rows = itemgetter(slice(first, end))
+            chosen.append(policy(turn.map(rows)))
             first = end
         actions = torch.cat(chosen)
         return actions if is_host else _swap(actions, len(actions) // self.num_opponents)
@@ -158,6 +159,8 @@ the networks make of them"""
 
 @dataclass(frozen=True)
 class Players:
+    """The players of one role, each name once."""
+
     learned: Mapping[str, SavedPlayer]  # by name
     scripted: tuple[str, ...]
 

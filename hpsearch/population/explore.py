@@ -189,7 +189,10 @@ NEARNESS = 0.08  # standard deviation of the candidates around a good point
 
 
 class Observations(NamedTuple):
-    """What was tried, when, and how the score changed; finite, so without failed members."""
+    """What was tried, when, and how much the score changed by it.
+
+    All of one length n, and finite: members that failed are left out.
+    """
 
     x: Floats  # (n, D) places in the unit cube
     t: Floats  # (n,) generations
@@ -197,7 +200,7 @@ class Observations(NamedTuple):
 
 
 def propose(seen: Observations, now: float, count: int, optimism: float, rng: Generator) -> Floats:
-    """Return points of the unit cube for ``count`` children of generation ``now``, (C, D).
+    """Return points of the unit cube, float64 (count, D), for children of generation ``now``.
 
     ``optimism`` is how many standard deviations are added to the mean. With nothing to tell points
     apart, they are drawn anywhere.
@@ -317,7 +320,10 @@ def _modelled(
     }
     if not numbers or not known:
         return children
-    shares = [[share_of(kind, past.values[n]) for n, kind in numbers.items()] for past in known]
+    shares = [
+        [share_of(parameter, past.values[name]) for name, parameter in numbers.items()]
+        for past in known
+    ]
     seen = Observations(
         np.array(shares),
         np.array([past.generation for past in known], dtype=np.float64),

@@ -66,8 +66,8 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case options.Clone() | options.HostAndAgent():
             return weights.clone(first)
         case options.GaussianMutation(strength=strength):
-            size = _number(strength, first)
-            return weights.gaussian_mutation(first, strength=size, stream=stream)
+            strengths = _number(strength, first)
+            return weights.gaussian_mutation(first, strength=strengths, stream=stream)
         case options.SafeMutation(bound=bound):
             draws_moves = parents[0].style.rate > 0
             how = safe_mutation.policy_change if draws_moves else safe_mutation.greedy_change
@@ -135,7 +135,8 @@ def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int)
     """
     pairs = {role: {"first": first[role], "second": second[role]} for role in first}
     strengths = [_strengths(role, pair, num_games, seed) for role, pair in pairs.items()]
-    return chance_better(*np.sum(strengths, axis=0).T)
+    total = np.sum(strengths, axis=0)
+    return chance_better(total[:, 0], total[:, 1])
 
 
 def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> Floats:

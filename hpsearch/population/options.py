@@ -263,12 +263,11 @@ class PopulationOptions:
                 yield f"selection.{key} must be at most the {most} members, but is {value}"
 
     def _island_faults(self, islands: Islands) -> Iterator[str]:
-        for key, value, its, factor in (
-            ("members", self.members, "members", islands.members),
-            ("interval", self.interval, "generations", islands.generations),
-        ):
-            if value % factor:
-                yield f"{key} must be a multiple of islands.{its}={factor}, but is {value}"
+        members, generations = islands.members, islands.generations
+        if self.members % members:
+            yield f"members must be a multiple of islands.{members=}, but is {self.members}"
+        if self.interval % generations:
+            yield f"interval must be a multiple of islands.{generations=}, but is {self.interval}"
         if isinstance(self.explore, Schedule):
             yield "islands must be null if explore is a schedule, which every member follows"
 

@@ -141,6 +141,7 @@ def best_first(scores: npt.ArrayLike) -> Ints:
 
 
 def _members_of_species(species: Sequence[str]) -> list[Ints]:
+    """Return for each member all those of its species."""
     names = np.array(list(species))
     return [np.flatnonzero(names == own) for own in species]
 

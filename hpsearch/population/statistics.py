@@ -79,7 +79,10 @@ def interval(samples: Floats, confidence: float) -> Floats:
 
 
 def chance_of_best(draws: npt.ArrayLike) -> Floats:
-    """Return how often each candidate is highest of a draw (R, K), float64 (K,); equals share."""
+    """Return how often each candidate is the highest of a draw (R, K), float64 (K,); equals share.
+
+    Draws are such as those of `drawn_means`, or resampled scores on common starts.
+    """
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 2 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"draws are numbers, R x K, got {values.shape=}")
@@ -104,7 +107,8 @@ def drawn_means(scores: Sequence[npt.ArrayLike], rng: Generator, num_draws: int)
         raise ValueError("the spread over seeds needs a candidate with at least two")
     squares = sum(float(np.square(values - values.mean()).sum()) for values in seeds)
     spread = np.sqrt(squares / rng.chisquare(freedom, size=(num_draws, 1)))
-    means, nums = np.array([(values.mean(), len(values)) for values in seeds]).T
+    means = np.array([values.mean() for values in seeds])
+    nums = np.array([len(values) for values in seeds])
     return np.asarray(means + spread / np.sqrt(nums) * rng.normal(size=(num_draws, len(seeds))))
 
 

@@ -50,10 +50,10 @@ def _measured_pace(study: Study) -> JobPace | None:
         measured = _work_of(config.algorithm, sizes)
         ratio = max(measured / work, work / measured)
         if ratio <= ALIKE:
-            pace = 1 / sum(float(row["seconds_a_step"]) for row in rows)
+            speed = 1 / sum(float(row["seconds_a_step"]) for row in rows)
             processors = 1 if config.device == "cuda" else int(threads)
             source = f"one {config.algorithm} member of a like shape ({sizes}) on {machine}"
-            alike.append((ratio, JobPace(pace, processors, source)))
+            alike.append((ratio, JobPace(speed, processors, source)))
     return min(alike, key=itemgetter(0))[1] if alike else None
 
 
@@ -96,14 +96,15 @@ class Forecast:
 def forecast(study: Study, folder: StudyDir) -> Forecast:
     base = next(iter(study.bases.values()))
     population, trials = study.spec.population, study.spec.budget.trials
-    each = int(base["steps"]) if population is None else population.interval
+    steps = int(base["steps"]) if population is None else population.interval
     unit = "GPU-hours" if base["device"] == "cuda" else "CPU-hours"
     own = _own_pace(study, folder)
     pace = own or _measured_pace(study)
     if pace is None:
-        return Forecast(trials, each, unit, None, None, None, is_bound=True)
-    hours = trials * each / pace.steps_per_second * pace.processors / 3600
-    return Forecast(trials, each, unit, hours, pace.steps_per_second, pace.source, own is None)
+        return Forecast(trials, steps, unit, None, None, None, is_bound=True)
+    hours = trials * steps / pace.steps_per_second * pace.processors / 3600
+    is_bound = own is None
+    return Forecast(trials, steps, unit, hours, pace.steps_per_second, pace.source, is_bound)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
@@ -137,8 +138,10 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
     if said is not None:
         return said.steps_per_second * len(said.members)
     # A job of an older version, see `AttemptDir.heartbeat`.
-    attempts = (job.study.trial(each.trial).attempt(each.attempt) for each in plan.assignments)
-    beats = (attempt.heartbeat.try_read() for attempt in attempts)
+    beats = (
+        job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()
+        for assignment in plan.assignments
+    )
     return sum(beat.steps_per_second for beat in beats if beat is not None)
 
 

@@ -90,8 +90,10 @@ def write_csv(view: StudyView, file: TextIO) -> None:
     rows.writerow(["number", "state", *columns, *names])
     for number, trial in sorted(view.state.trials.items()):
         settings = view.settings(trial)
-        measured = [trial.metrics.get(name, {}) for name in metrics]
-        values = [each.get(key, "") for each in measured for key in ("value", "low", "high")]
+        values = []
+        for name in metrics:
+            measured = trial.metrics.get(name, {})
+            values += [measured.get(key, "") for key in ("value", "low", "high")]
         cells = (_cell(settings[name]) if name in settings else "" for name in names)
         rows.writerow([number, trial_state(trial), *values, *cells])
 

@@ -51,7 +51,8 @@ class Meter:
     def read(self, view: StudyView) -> Progress:
         elapsed = time.monotonic() - self._began
         total, made = steps_in_all(view), steps_made(view)
-        counts, best, shown = view.state.counts(), view.best(), "no value yet"
+        counts, best = view.state.counts(), view.best()
+        shown = "no value yet"
         if best is not None:
             value = interval_text(best.metrics[view.metric])
             shown = f"{view.metric} {value} (trial {best.number})"
@@ -114,9 +115,11 @@ def progress_text(progress: Progress) -> str:
 
 def left_texts(progress: Progress) -> list[str]:
     """Return the time left; nothing in a match or the last evaluation, which make no steps."""
-    is_running, left = progress.counts["running"], progress.time_left
-    is_known = left != DONE if is_running else "match" not in progress.generation
-    return [f"time left: {time_left_text(left)}"] if is_known else []
+    if progress.counts["running"]:
+        is_known = progress.time_left != DONE
+    else:
+        is_known = "match" not in progress.generation
+    return [f"time left: {time_left_text(progress.time_left)}"] if is_known else []
 
 
 def speed_texts(progress: Progress) -> list[str]:
@@ -217,6 +220,8 @@ def watch_text(summary: Mapping[str, Any]) -> str:
 
 
 class TrainingDisplay:
+    """Shows how far a trainer is; `show` is a population's watcher."""
+
     def __init__(self, panel: LivePanel, num_steps: int) -> None:
         self._shown = panel
         self._num_steps = num_steps

@@ -66,7 +66,8 @@ def experiment_summary(study: Study) -> Any:
     searched = []
     for name, parameter in study.space.parameters.items():
         if isinstance(parameter, CategoricalParameter):
-            domain = hparams.Discrete([_shown(parameter, each) for each in parameter.choices])
+            choices = [_shown(parameter, choice) for choice in parameter.choices]
+            domain = hparams.Discrete(choices)
         else:
             domain = hparams.RealInterval(float(parameter.low), float(parameter.high))
         searched.append(hparams.HParam(name, domain))

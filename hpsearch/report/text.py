@@ -131,7 +131,7 @@ def standing_text(state: StudyState) -> str:
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:
-
+    """Return how many of the budget's trials have ended, and the number of trials by state."""
     counts = counts_text(summary["trials"], summary["untrained"], summary["tried_again"])
     return f"{summary['done']} of {summary['budget']} ({counts})"
 

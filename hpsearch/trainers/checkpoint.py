@@ -71,7 +71,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
         _write(temporary / STATE, plain)
         flush(temporary / TENSORS)
-        _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
+        manifest = {name: _sha256(temporary / name) for name in (TENSORS, STATE)}
+        _write(temporary / MANIFEST, manifest)
         temporary.rename(target)
         flush(folder)
     finally:
@@ -80,7 +81,10 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(path: Path, prefix: str = "") -> Checkpoint:
-    """Return a checkpoint with its tensors of some ``prefix``; CorruptError if it is damaged."""
+    """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
+
+    Raises CorruptError if a file is missing or differs from the manifest.
+    """
     from safetensors import SafetensorError, safe_open
 
     verify(path)

@@ -42,8 +42,8 @@ class QLearner(Learner):
             stream=member_stream(seeds, device, name, "replay"),
             how=configs[0].compile,
         )
-        self.tau = column([role.tau for role in roles], device)
-        self.huber_delta = column([role.huber_delta for role in roles], device)
+        self.tau = column([role.tau for role in roles], device)  # (P,)
+        self.huber_delta = column([role.huber_delta for role in roles], device)  # (P,)
         intervals = [role.steps_before_update_target for role in roles]
         self.target_interval = torch.tensor(intervals, device=device)  # int64 (P,) steps
         self.er_scheduler = Scheduler(
@@ -56,7 +56,11 @@ class QLearner(Learner):
         return er[:, None]
 
     def target_weights(self, step: Tensor) -> TargetWeights:
-        """Return the target's weights; they follow by tau where due at ``step`` (P,), else by 0."""
+        """Return the target network's weights, and the share of the way (P,) that they follow now.
+
+        It is tau where ``step`` (P,) is a multiple of ``target_interval`` and the member learns,
+        else 0.
+        """
         is_due = self.learns() & (step % self.target_interval == 0)
         return TargetWeights(self.target_net.weights, self.tau * is_due)
 
@@ -185,7 +189,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return {name: tensor for name, tensor in state.items() if ".replay_buffer." not in name}
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function, and forget moves that the old one rewarded."""
+        """Reward by another function from now on, and forget moves that the old one rewarded.
+
+        ValueError if there is no reward of that name.
+        """
         super().replace_reward_func(name)
         for learner in self.learners:
             learner.replay_buffer.forget()

@@ -46,11 +46,13 @@ def noise_key_of(split: str) -> int:
 
 def starts_of(game: GameConfig, split: str, num_games: int, device: torch.device) -> Tensor:
     """Return the starts that a split names, int32 (1, G, N, D)."""
-    keys, backend = torch.tensor([starts_key(split)], device=device), default_backend(device)
+    keys = torch.tensor([starts_key(split)], device=device)
+    backend = default_backend(device)
     return FusedGame(game, keys, num_games, device, backend, observes=False).points
 
 
 def noise_of(split: str, num_members: int, num_games: int, device: torch.device) -> Noise:
+    """Return the noise that a split names, alike for all members."""
     keys = torch.tensor([noise_key_of(split)], device=device).repeat(num_members)
     return member_noise(keys, num_games)
 
@@ -100,9 +102,14 @@ def evaluate(
     role: str, policy: Policy, opponents: Mapping[str, Policy], num_members: int, how: Measurement
 ) -> list[Evaluation]:
     """Return what each member does in ``role`` against opponents by name; these do not explore."""
-    played = [_play_modes(role, policy, other, num_members, how) for other in opponents.values()]
-    members = zip(*played, strict=True) if played else [()] * num_members
-    return [_evaluation(role, dict(zip(opponents, games, strict=True))) for games in members]
+    by_name = {
+        name: _play_modes(role, policy, opponent, num_members, how)
+        for name, opponent in opponents.items()
+    }
+    return [
+        _evaluation(role, {name: games[member] for name, games in by_name.items()})
+        for member in range(num_members)
+    ]
 
 
 Played = tuple[Lengths, Games]  # one member's games in one mode against one opponent

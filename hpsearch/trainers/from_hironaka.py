@@ -256,7 +256,10 @@ class Converted:
 
 
 def convert(data: object, *, source: str) -> Converted:
-    """Return what an old configuration meant; a ConfigError lists its faults by their old names."""
+    """Return the configuration that does what an old one, as plain data, meant to do.
+
+    Raises ConfigError listing every missing or wrong key of the old file by its old name.
+    """
     remarks: list[Remark] = []
     old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
     pace = OldPace.of(next(iter(old.roles().values())))
@@ -403,8 +406,11 @@ def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:
             f"room for all of it is taken at the start, about {size / 1e9:.0f} GB for each role "
             "that learns; a smaller one may do"
         )
-    names = {"use_tensorboard": "tensorboard", "layerwise_logging": "layer_statistics"}
-    for key, place in (names | {"log_time": "timings"}).items():
+    for key, place in (
+        ("use_tensorboard", "tensorboard"),
+        ("layerwise_logging", "layer_statistics"),
+        ("log_time", "timings"),
+    ):
         texts[key] = f"is monitor.{place}: {str(config['monitor'][place]).lower()}"
     return texts
 
@@ -417,8 +423,11 @@ def _of_a_role(name: str, role: OldRole, pace: OldPace) -> dict[str, str]:
     )
     if pace != OldPace.of(role):
         rollouts += f"; the host decides, the {name} had another pace"
-    wasted = "; it used to draw coordinates that the host had not chosen, which wasted the move"
-    explores = f"explores legal actions alone{wasted if name == 'agent' else ''}"
+    explores = "explores legal actions alone"
+    if name == "agent":
+        explores += (
+            "; it used to draw coordinates that the host had not chosen, which wasted the move"
+        )
     texts = {
         "rollout_size, max_rollout_step, steps_before_rollout": rollouts,
         "er": explores,

@@ -32,7 +32,10 @@ class CudaRecorder:
         present.wait_stream(stream)
 
     def record(self, function: Function) -> Function:
-        """Record a function, without doing it; what it allocates stays the graph's."""
+        """Return what does again what the function does, which is not done now.
+
+        What the function allocates stays the graph's.
+        """
         graph = torch.cuda.CUDAGraph()
         # The thread that watches the GPU's memory must not break the recording.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
@@ -58,6 +61,7 @@ class Graphs:
         self._replays: dict[str, Function] = {}
 
     def run(self, name: str, function: Function) -> None:
+        """Do what ``function`` does, which is always the same one under a name."""
         if self._recorder is None:
             function()
             return

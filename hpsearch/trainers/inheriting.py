@@ -59,7 +59,10 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
 
 
 def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
-    """Let one role of a member begin as a checkpoint stands, the rest stays; as `inherit`."""
+    """Let one role of a member begin as it stands in the checkpoint at ``path``, the rest stays.
+
+    Raises as `inherit`.
+    """
     tensors, differing = _inherited(trainer, path, member)
     _check_same_shape(path, differing)
     state = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{role}.")}

@@ -63,10 +63,20 @@ def _numbers(schedule: optim.Schedule) -> tuple[float, float]:
 
 
 class Learner:
-    """The network, optimizer and learning rates of one role."""
+    """The network, optimizer and learning rates of one role.
+
+    Attributes:
+        name: "host" or "agent".
+        net: from features to what the role plays by.
+        style: how the role plays by its network.
+        gamma, max_grad_norm: float32 (P,).
+        trainable: bool (P,), whether updates move the weights.
+        gradients: float32 (P, W), of the last update, before they are clipped.
+        statistics: float32 (P,) each, numbers of the last update, by name.
+    """
 
     def __init__(self, name: str, configs: Sequence[CommonConfig], device: torch.device) -> None:
-        """Build the role ``name``, host or agent, of one member for each of ``configs``."""
+        """Build the role ``name`` of one member for each of ``configs``."""
         roles = [config.learning()[name] for config in configs]
         self.name = name
         self.style = style(configs[0])
@@ -76,10 +86,9 @@ class Learner:
         self.lr_scheduler = Scheduler([role.optim.lr_schedule for role in roles], finals, device)
         self.gamma = column([role.gamma for role in roles], device)
         self.max_grad_norm = column([role.max_grad_norm for role in roles], device)
-        # bool (P,), whether updates move the weights
         self.trainable = torch.ones(len(roles), dtype=torch.bool, device=device)
-        self.gradients = torch.zeros_like(self.net.weights)  # (P, W), the last, before clipping
-        self.statistics: dict[str, Tensor] = {}  # float32 (P,) each, of the last update, by name
+        self.gradients = torch.zeros_like(self.net.weights)
+        self.statistics: dict[str, Tensor] = {}
         self._encoder = HostActionEncoder(configs[0].dimension)
 
     def exploration(self, step: Tensor) -> Tensor:
@@ -120,7 +129,10 @@ class Learner:
         self.statistics |= {"gradient_norm": norm, "lr": lr}
 
     def keep_statistics(self, before: Tensor) -> None:
-        """Undo what updates did to batch norms, to ``before`` (P, S), where nothing is learned."""
+        """Put batch norms back to ``before`` (P, S) where nothing is learned.
+
+        Updates let them follow what they see, which would change how the role plays.
+        """
         statistics = self.net.statistics
         statistics.copy_(statistics.where(self.learns()[:, None], before))
 

@@ -85,6 +85,7 @@ class MatchResult:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads in the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -109,8 +110,9 @@ def play_match(
     num_more = min(FIRST_GAMES, match.num_moves)
     while num_more > 0:
         numbers = range(moves.shape[1], moves.shape[1] + num_more)
-        more, whether = _play_games(host, agent, match, numbers, seed, device)
-        moves, finished = torch.cat([moves, more], 1), torch.cat([finished, whether], 1)
+        more_moves, more_finished = _play_games(host, agent, match, numbers, seed, device)
+        moves = torch.cat([moves, more_moves], dim=1)
+        finished = torch.cat([finished, more_finished], dim=1)
         left = match.num_moves - int(moves.sum(dim=1).min())
         num_more = min(MOST_GAMES, math.ceil(left / moves.double().mean().item() * 1.1))
     ends = moves.cumsum(dim=1)

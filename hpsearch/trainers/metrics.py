@@ -24,7 +24,10 @@ def panel_name(mode: str, role: str) -> str:
 
 
 def worst_name(mode: str, role: str) -> str:
-    """Name a role's rho against the worst opponent of its panel: the least, an agent's greatest."""
+    """Return the metric of a role against that opponent of its panel which it does worst against.
+
+    The least rho for a host, the greatest for an agent.
+    """
     return f"{mode.replace('rho', 'worst')}/{role}"
 
 

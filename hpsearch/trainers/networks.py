@@ -113,9 +113,7 @@ class Reader:
 
     def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return a batch's own moments and let the running ones follow; else the running ones."""
-        own = self._statistics[:, None, self._position : self._position + 2 * x.shape[2]]
-        self._position += 2 * x.shape[2]
-        running_mean, running_var = own.chunk(2, dim=2)
+        running_mean, running_var = self._next_statistics(x.shape[2])
         if not self._training:
             return running_mean, running_var
         mean, var = _moments(x, dim=1)
@@ -123,6 +121,14 @@ class Reader:
             unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
             running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
             running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
+        return mean, var
+
+    def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
+        # Exported programs are certified byte for byte, so their operations must stay these.
+        start = self._position
+        self._position += 2 * width
+        mean = self._statistics[:, None, start : start + width]
+        var = self._statistics[:, None, start + width : start + 2 * width]
         return mean, var
 
 
@@ -225,6 +231,8 @@ class Network:
     Attributes:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
+        layout: where each of them lies.
+        inputs, towers, arithmetic: what it sees, its towers as first drawn, how it computes.
     """
 
     def __init__(
@@ -238,13 +246,17 @@ class Network:
         self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
         parts = iter(self.parts(self.weights).values())
         # Of each tower: two of an affine, in the order in which a `Reader` takes them.
-        nums = [2 * len(self.layout.of_tower(tower)) for tower in range(len(self.towers))]
-        self._views = [[part.detach().requires_grad_() for part in islice(parts, n)] for n in nums]
+        self._views: list[list[Tensor]] = []
+        for tower in range(len(self.towers)):
+            of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
+            self._views.append([view.detach().requires_grad_() for view in of_tower])
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return float32 (P, B, O) for (P, B, I), of the points only `observation_size` numbers.
+        """Return float32 (P, B, O) for float32 (P, B, I).
+
+        Of the points an observation needs only `observation_size` numbers.
 
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
@@ -252,7 +264,10 @@ class Network:
         return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Do the same, compiled if asked for: updates have few sizes of batches, games many."""
+        """Return what a call does; compiled where that is asked for.
+
+        For the batches of updates, which are of few sizes; games played are of many.
+        """
         return self._apply(self._compiled, x, tower, training)
 
     def _apply(
@@ -289,7 +304,10 @@ class Network:
         return (self.inputs, *drawn_alike)
 
     def gradients(self, loss: Tensor) -> Tensor:
-        """Return the derivative of a scalar by every weight, float32 (P, W), 0 where none."""
+        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
+
+        Weights that the loss does not depend on get 0.
+        """
         views = [view for tower in self._views for view in tower]
         parts = torch.autograd.grad(loss, views, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1)

@@ -103,25 +103,32 @@ class Snapshots:
     def __init__(
         self, role: str, source: Network, options: Sequence[OpponentPool], keys: Tensor
     ) -> None:
-        """Begin with ``source`` at step 0; ``options`` and ``keys`` int64 (P,) are by member."""
+        """Begin with a snapshot of ``source``, the networks of ``role``, at step 0.
+
+        ``options`` has a pool for each member; ``keys`` int64 (P,) draw the opponents.
+        """
         num_members, num_weights = source.weights.shape
         device = source.weights.device
         self._role = role
         self._options = shared = options[0]
         self._keys = keys
-        choices, syncs = ([of.choice for of in options], [of.sync for of in options])
-        powers = [how.power if isinstance(how, PrioritisedChoice) else 0.0 for how in choices]
-        margins = [how.margin if isinstance(how, DynamicSync) else 0.0 for how in syncs]
+        choices = [pool.choice for pool in options]
+        powers = [
+            choice.power if isinstance(choice, PrioritisedChoice) else 0.0 for choice in choices
+        ]
+        syncs = [pool.sync for pool in options]
+        margins = [sync.margin if isinstance(sync, DynamicSync) else 0.0 for sync in syncs]
         self._power, self._margin = column(powers, device), column(margins, device)
         # The snapshots that are met; member p * S + s is met by member p.
         self.net = source.like(num_members * shared.at_once)
         places = (num_members, shared.size)  # (P, K)
         self._weights = torch.zeros(*places, num_weights, device=device)
         self._statistics = torch.zeros(*places, source.statistics.shape[1], device=device)
-        # The step at which a snapshot was taken, -1 where there is none.
+        # int64 (P, K), the step at which a snapshot was taken, -1 where there is none.
         self.taken = torch.full(places, -1, dtype=torch.int64, device=device)
-        self.result = torch.ones(places, device=device)  # rho of the games last played against it
-        # Which of the K are met, (P, S).
+        # float32 (P, K), rho of the games last played against it
+        self.result = torch.ones(places, device=device)
+        # int64 (P, S), which of the K are met
         self.met = torch.zeros(num_members, shared.at_once, dtype=torch.int64, device=device)
         self._count = torch.zeros(num_members, dtype=torch.int64, device=device)
         self._moves = torch.zeros(num_members, shared.at_once, device=device)
@@ -172,6 +179,7 @@ class Snapshots:
         return step[:, None] - self.taken.gather(1, self.met)
 
     def _note_results(self, look: Tensor) -> None:
+        """Remember rho against the snapshots that were met, and count from 0 again."""
         # A snapshot may be met more than once; all its games count.
         nothing = torch.zeros_like(self.result)
         moves = nothing.scatter_add(1, self.met, self._moves)
@@ -231,9 +239,8 @@ class Snapshots:
         return weights.masked_fill(~is_met, -torch.inf).softmax(dim=1)
 
     def _fill_net(self) -> None:
-        banks = (self._weights, self.net.weights), (self._statistics, self.net.statistics)
-        for bank, own in banks:
-            own.copy_(rows_of(bank, self.met).flatten(0, 1))
+        self.net.weights.copy_(rows_of(self._weights, self.met).flatten(0, 1))
+        self.net.statistics.copy_(rows_of(self._statistics, self.met).flatten(0, 1))
 
     def state(self) -> dict[str, Tensor]:
         return {
@@ -263,15 +270,21 @@ class Draws:
     """
 
     def __init__(self, weights: Sequence[float], keys: Tensor, num_games: int) -> None:
-        """Draw by ``weights``, K of them, for ``num_games`` of each member, by keys int64 (P,)."""
+        """Draw by ``weights``, K of them, for ``num_games`` games of each member.
+
+        ``keys`` int64 (P,) has one for each member.
+        """
         self.keys = keys
-        # The number of each game's opponent (P, B), changed in place.
+        # int64 (P, B), the number of each game's opponent, changed in place
         self.opponent = torch.zeros(len(keys), num_games, dtype=torch.int64, device=keys.device)
         self._weights = torch.tensor(weights, dtype=torch.float64, device=keys.device)
         self._lanes = torch.arange(num_games, device=keys.device)
 
     def draw(self, starts: Tensor, uniform: Callable[[Tensor, Tensor, int], Tensor]) -> None:
-        """Draw the opponents of the games with the numbers ``starts``, int64 (P, B)."""
+        """Draw the opponents of the games with the numbers ``starts``, int64 (P, B).
+
+        ``uniform`` is a kernel's: it takes keys (Q,), counters (Q,) and a count of numbers.
+        """
         num_games = len(self._lanes)
         keys = self.keys[:, None].expand_as(starts)
         counters = starts * num_games + self._lanes

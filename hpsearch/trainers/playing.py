@@ -25,8 +25,13 @@ Noise = Callable[[Tensor], Tensor]
 
 def member_noise(keys: Tensor, num_games: int) -> Noise:
     """Return noise by a stream for each member, of the keys int64 (P,)."""
-    stream, shape = Stream(keys), (num_games, NOISE)
-    return lambda lanes: rows_of(stream.uniform(num_games * NOISE).unflatten(1, shape), lanes)
+    stream = Stream(keys)
+
+    def noise(lanes: Tensor) -> Tensor:
+        numbers = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
+        return rows_of(numbers, lanes)
+
+    return noise
 
 
 class ActionTally:
@@ -36,7 +41,8 @@ class ActionTally:
         """Begin at nothing; ``modes`` int64 (G,), in ascending order, is the mode of each game."""
         self.role = role
         self._first_action = modes * num_actions
-        shape = (num_members, int(modes[-1]) + 1, num_actions)  # of the counts, (P, M, actions)
+        shape = (num_members, int(modes[-1]) + 1, num_actions)
+        # int64 (P, M, number of actions)
         self.counts = torch.zeros(shape, dtype=torch.int64, device=modes.device)
 
     def add(self, actions: Tensor, lanes: Tensor, playing: Tensor) -> None:
@@ -95,7 +101,7 @@ class _Games:
         self.lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
         # int64 (P, G), made in each game until it stopped
         self.moves = torch.full((num_members, num_games), max_steps, device=starts.device)
-        self.finished = torch.zeros_like(self.moves, dtype=torch.bool)  # (P, G)
+        self.finished = torch.zeros_like(self.moves, dtype=torch.bool)  # bool (P, G)
         self._stopped = torch.zeros_like(self.finished)
         self._move = torch.zeros((), dtype=torch.int64, device=starts.device)
 
@@ -119,7 +125,8 @@ class _Games:
         """Drop the stopped games once these are half of all; return whether any game is left."""
         num_left = int((~self._stopped).sum(dim=1).max())
         if num_left <= self.lanes.shape[1] // 2:
-            kept = (~self.playing()).to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
+            stopped = ~self.playing()
+            kept = stopped.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
             self.points, self.lanes = rows_of(self.points, kept), self.lanes.gather(1, kept)
         return num_left > 0
 

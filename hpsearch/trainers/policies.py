@@ -61,7 +61,10 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
-    """A host, which returns action indices int64 (P, B), or an agent, which returns axes."""
+    """A host or an agent that plays B games for each of P members.
+
+    It returns the host's action index or the agent's axis, int64 (P, B).
+    """
 
     def __call__(self, turn: Turn) -> Tensor: ...
 
@@ -129,8 +132,9 @@ class RegroupedPolicy:
     num_rows: int  # R, a multiple of P or 1
 
     def __call__(self, turn: Turn) -> Tensor:
-        chosen = self.policy(turn.map(lambda of: of.reshape(self.num_rows, -1, *of.shape[2:])))
-        return chosen.reshape(turn.noise.shape[:2])
+        # (R, P * B / R, ...) of (P, B, ...)
+        regrouped = turn.map(lambda each: each.reshape(self.num_rows, -1, *each.shape[2:]))
+        return self.policy(regrouped).reshape(turn.noise.shape[:2])
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
         self._played: tuple[Transitions, ...] = ()
         self._losses = compiled(losses, self.config.compile)
-        bounds = [_or_infinite(option.target_kl) for option in options]
-        self._target_kl = column(bounds, self.device)
+        target_kls = [_or_infinite(option.target_kl) for option in options]
+        self._target_kl = column(target_kls, self.device)
 
     def _learner(self, role: str) -> ActorCritic:
         return ActorCritic(role, self.configs, self.device)

@@ -130,9 +130,10 @@ class Priorities:
         self._beta = column([option.beta for option in options], device)[:, None]
         self._beta_steps = column([option.beta_steps for option in options], device)[:, None]
         self._eps = column([option.eps for option in options], device)[:, None]
-        # (P, R), to the power alpha; 0 where nothing lies
+        # float32 (P, R), to the power alpha; 0 where nothing lies
         self.priority = torch.zeros(len(options), size, device=device)
-        self.highest = torch.ones(len(options), device=device)  # so far; a new transition gets it
+        # float32 (P,), the highest so far; a new transition gets it
+        self.highest = torch.ones(len(options), device=device)
 
     def add(self, places: Tensor, complete: Tensor, are_there: Tensor) -> None:
         """Take in new moves at ``places`` int64 (P, G), not to be drawn before the next ones.
@@ -222,10 +223,11 @@ class ReplayBuffer:
             last=torch.zeros(places, dtype=torch.bool, device=device),
         )
         self._games = torch.arange(num_games, device=device)
-        self.added = torch.zeros(len(options), dtype=torch.int64, device=device)  # moves so far
+        # int64 (P,), moves added so far
+        self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
         prioritised = [option.prioritised for option in options if option.prioritised is not None]
-        size = self._num_places
-        self._priorities = Priorities(size, prioritised, device) if prioritised else None
+        num = self._num_places
+        self._priorities = Priorities(num, prioritised, device) if prioritised else None
 
     @property
     def filled(self) -> Tensor:

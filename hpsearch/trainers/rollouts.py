@@ -99,7 +99,8 @@ class Roles(Generic[L]):
         role, other = learner.name, players.OTHER[learner.name]
         own: Policy = learner.policy(learner.net)
         num_games = self._config.learning()[role].rollout_size
-        lanes, listed = slice(first, first + num_games), self._config.listed_against(role)
+        lanes = slice(first, first + num_games)
+        listed = self._config.listed_against(role)
         if not listed:
             opponent = self._opponent(other, self._config.players()[other])
             return GameGroup(learner, lanes, *players.host_first(role, own, opponent), None, -1)
@@ -223,6 +224,7 @@ class Rollouts(Generic[L]):
     def _seen(
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
+        """Return the moves of a group as its learner saw them."""
         seen = Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)

@@ -89,6 +89,7 @@ class Trainer(ABC, Generic[C, L]):
     # Training.
 
     def train(self, steps: int) -> None:
+        """Make ``steps`` training steps with every member."""
         for _ in range(steps):
             statistics = [learner.net.statistics.clone() for learner in self.learners]
             self._run("rollout", self._play)
@@ -114,7 +115,10 @@ class Trainer(ABC, Generic[C, L]):
         self._graphs.forget()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
-        """Let only these roles go on learning; ValueError if one of them is no learning role."""
+        """Let only these of the learning roles go on learning; the others play on as they are.
+
+        ValueError if one of them is no learning role.
+        """
         for name in roles:
             self.learner(name)
         for learner in self.learners:
@@ -204,7 +208,8 @@ class Trainer(ABC, Generic[C, L]):
         ``num_games`` is played with each opponent and mode, from the starts that ``split`` names,
         none of which training uses.
         """
-        return [of.metrics for of in self.evaluate(num_games=num_games, split=split)]
+        evaluations = self.evaluate(num_games=num_games, split=split)
+        return [evaluation.metrics for evaluation in evaluations]
 
     def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
         """Return each member's metrics, and the lengths and actions of the games behind them."""
@@ -219,6 +224,7 @@ class Trainer(ABC, Generic[C, L]):
         return evaluations
 
     def is_finite(self) -> list[bool]:
+        """Return for each member whether all its weights are numbers."""
         rows = [learner.net.weights.isfinite().all(dim=1) for learner in self.learners]
         finite: list[bool] = torch.stack(rows).all(dim=0).tolist()
         return finite
@@ -264,7 +270,10 @@ class Trainer(ABC, Generic[C, L]):
         self.config = self.configs[0]
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
-        """Overwrite parts of a member's state; ValueError for one unknown or of another shape."""
+        """Overwrite one member's state with a row of `state`; names not given stay as they are.
+
+        ValueError if a tensor is unknown or of another shape.
+        """
         own = self.state()
         for name, tensor in state.items():
             if name not in own or own[name].shape[1:] != tensor.shape:
@@ -339,6 +348,7 @@ class Trainer(ABC, Generic[C, L]):
         return selected
 
     def copy(self) -> Self:
+        """Return a trainer with the same members in new memory."""
         return self.select(range(self.num_members))
 
 

@@ -148,7 +148,8 @@ def random_starts() -> tuple[tuple[tuple[int, ...], ...], ...]:
 
 @cache
 def _ade_depths() -> tuple[int, ...]:
-    return tuple(map(Solver(DIMENSION).depth, (start.points for start in ADE)))
+    solver = Solver(DIMENSION)
+    return tuple(solver.depth(start.points) for start in ADE)
 
 
 @cache

@@ -34,6 +34,15 @@ every_backend = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=needs_triton if name == "cuda" else ()) for name in BACKENDS]
 )
 
+every_backend_slowly = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[needs_triton, pytest.mark.slow] if name == "cuda" else ())
+        for name in BACKENDS
+    ],
+)
+"""with the one that is interpreted among the slow tests"""
+
 
 def moderate(name: str) -> Callable:
     """Choose how many examples a test tries: triton interprets slowly, and compiles each size."""
@@ -95,7 +104,7 @@ def test_an_illegal_move_is_an_error(name):
         BACKENDS[name].move(points, subset, axis, False)
 
 
-@every_backend
+@every_backend_slowly
 def test_random_starts(name):
     @given(
         seed=st.integers(0, 2**32),
@@ -119,7 +128,7 @@ def test_random_starts(name):
     check()
 
 
-@every_backend
+@every_backend_slowly
 def test_a_start_that_stays_over_becomes_the_simplest(name):
     """One of 2^16 starts of two points in a plane with few values is over sixteen times."""
     keys = torch.tensor([derive_key("over and over")])

@@ -6,7 +6,7 @@ tests/conftest.py holds a small complete configuration of each.
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -120,13 +120,34 @@ CASES = {
         Case("both", {}, {"ppo.target_kl": 0.001, "ppo.value_clip_range": None}),
     ),
 }
-cases = pytest.mark.parametrize(
-    ("algorithm", "case"),
-    [
-        pytest.param(algorithm, case, id=f"{algorithm}: {name}")
-        for name, (algorithms, case) in CASES.items()
-        for algorithm in algorithms.split()
-    ],
+
+
+def some_cases(chosen: Collection[str]) -> pytest.MarkDecorator:
+    """Try these, and the others with the slow tests."""
+    return pytest.mark.parametrize(
+        ("algorithm", "case"),
+        [
+            pytest.param(
+                algorithm,
+                case,
+                id=f"{algorithm}: {name}",
+                marks=() if name in chosen else pytest.mark.slow,
+            )
+            for name, (algorithms, case) in CASES.items()
+            for algorithm in algorithms.split()
+        ],
+    )
+
+
+cases = some_cases(CASES)
+few_cases = some_cases(
+    (
+        "plain host",
+        "batch norms, agent",
+        "pool of snapshots",
+        "several agents",
+        "n-step, prioritised, dueling",
+    )
 )
 PLAIN = CASES["plain host"][1]
 BOTH = Case("both", {}, {})
@@ -363,7 +384,7 @@ def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, case):
     assert_same(chosen, selected.state(), exact=False)
 
 
-@cases
+@few_cases
 def test_a_members_place_passes_to_another(members, algorithm, case):
     """The new one trains as it would alone, and the others notice nothing."""
     first, other, last = members(algorithm, case)

@@ -237,6 +237,15 @@ def test_the_program_takes_raw_points_of_both_dtypes(trained, tmp_path, case, ro
         assert not torch.equal(older(points.to(torch.int32)), wanted)
 
 
+def test_running_statistics_are_sliced_as_in_the_programs_of_earlier_bundles(trained):
+    """A bundle is certified byte for byte, so other operations would make those before invalid."""
+    _, player = player_of(trained, "dqn", "host")
+    program = traced(greedy_policy("host", player.net, FORMAT, autocast=True))
+    used = {str(node.target) for node in program.graph.nodes}
+    assert "aten.slice.Tensor" in used
+    assert not used & {"aten.chunk.default", "aten.split.Tensor"}
+
+
 def test_a_full_disk_is_met_before_torch_writes(trained, tmp_path, monkeypatch):
     """torch's own writer ends the whole process where the disk is full."""
 

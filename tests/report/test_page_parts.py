@@ -472,6 +472,7 @@ def test_the_smaller_program_is_taken_in_the_version_of_the_whole(tmp_path, monk
     assert plotly_js() == place.read_text()
 
 
+@pytest.mark.slow
 def test_a_page_of_a_thousand_trials(tmp_path):
     story, rng = Story(write_study(tmp_path, {"budget": {"trials": 1000}})), random.Random(4)
     for number in range(1000):

@@ -159,14 +159,13 @@ def test_another_measurement_or_checkpoint_is_played(story):
     assert players.report.name.endswith("step 2")
 
 
-@pytest.mark.parametrize("damage", ["{", '{"format": 1}'])
-def test_a_damaged_measurement_is_ignored(story, damage):
+def test_a_damaged_measurement_is_ignored(story):
     whole, _ = measure_again(story)
-    text = story.view.folder.measured.read_text()
-    story.view.folder.measured.write_text(damage if damage != "no" else text[: len(text) // 2])
-    again, has_played = measure_again(story)
-    assert has_played
-    assert again.report.name == whole.report.name
+    for damage in ("{", '{"format": 1}'):
+        story.view.folder.measured.write_text(damage)
+        again, has_played = measure_again(story)
+        assert has_played
+        assert again.report.name == whole.report.name
     assert not measure_again(story)[1]
 
 

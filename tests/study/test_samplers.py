@@ -170,7 +170,11 @@ def test_interruptions_change_nothing_on_a_grid(tmp_path: Path, options: Sampler
     assert ask_with_interruptions(tmp_path, FINITE, options, NoPruning(), 1) == whole
 
 
-@pytest.mark.parametrize("options", [SAMPLERS[1], SAMPLERS[-1]], ids=["tpe", "gp"])
+@pytest.mark.parametrize(
+    "options",
+    [SAMPLERS[1], pytest.param(SAMPLERS[-1], marks=pytest.mark.slow)],
+    ids=["tpe", "gp"],
+)
 def test_interruptions_change_nothing_with_two_objectives(tmp_path: Path, options: Sampler) -> None:
     whole = ask_in_one_go(tmp_path, CONDITIONAL, options, NoPruning(), 2)
     assert ask_with_interruptions(tmp_path, CONDITIONAL, options, NoPruning(), 2) == whole

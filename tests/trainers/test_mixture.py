@@ -28,7 +28,7 @@ def drawn(keys: torch.Tensor, starts: torch.Tensor, weights: tuple[float, ...]) 
 
 
 def test_opponents_come_as_often_as_their_weights_say():
-    starts = torch.arange(4000).expand(3, 50, -1).permute(2, 0, 1)
+    starts = torch.arange(50).expand(3, 4000, -1).permute(2, 0, 1)
     draws = torch.stack([drawn(KEYS, start, (1.0, 2.0, 5.0)) for start in starts])
     shares = torch.stack([(draws == k).double().mean() for k in range(3)])
     # 600,000 draws: three standard errors of a share of .5 are .002.

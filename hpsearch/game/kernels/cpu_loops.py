@@ -328,11 +328,17 @@ def draw_start(
 
 @scalar
 def _draw_coordinates(
-    rows: Rows, key: int, lane: int, start: int, attempt: int, most: int, coordinates: Coordinates
+    rows: Rows,
+    key: int,
+    lane: int,
+    start: int,
+    attempt: int,
+    max_value: int,
+    coordinates: Coordinates,
 ) -> None:
     num_blocks = -(-rows.size // WORDS_PER_BLOCK)
     words = draw_words(key, lane << 32, start, attempt, num_blocks).reshape(-1)
-    num_values = np.uint64(most + 1)
+    num_values = np.uint64(max_value + 1)
     for row in range(len(rows)):
         for k in range(len(coordinates)):
             word = words[row * len(coordinates) + k]

@@ -47,8 +47,9 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
     bits = (subset.long() << torch.arange(points.shape[-1], device=points.device)).sum(-1)
     result = torch.empty(points.shape, dtype=points.dtype, device=points.device)
     capped = torch.empty(points.shape[:-2], dtype=torch.bool, device=points.device)
-    each = (of.expand(capped.shape).contiguous() for of in (bits, axis))
-    _run(_programs().move, points, (points.contiguous(), *each, result, capped), (reposition,))
+    bits, axis = bits.expand(capped.shape).contiguous(), axis.expand(capped.shape).contiguous()
+    tensors = (points.contiguous(), bits, axis, result, capped)
+    _run(_programs().move, points, tensors, (reposition,))
     return result, capped
 
 
@@ -97,8 +98,14 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         next_observation=torch.empty_like(state.observation),
     )
     tensors = (*state, host_action.contiguous(), agent_axis.contiguous(), *result)
-    rules_of_game = (config.max_value, config.max_steps, config.reposition, config.reward)
-    numbers = (state.lengths.shape[1], *rules_of_game, state.observes)
+    numbers = (
+        state.lengths.shape[1],
+        config.max_value,
+        config.max_steps,
+        config.reposition,
+        config.reward,
+        state.observes,
+    )
     _run(_programs().step, state.points, tensors, numbers)
     return result
 
@@ -106,9 +113,9 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
 def _run(
     program: Any, points: Tensor, tensors: Sequence[Tensor], numbers: Sequence[object] = ()
 ) -> None:
-    """Share games, of the shape of ``points`` (..., N, D), among launches of a program.
+    """Launch a program on G games, of the shape of ``points`` (..., N, D), shared among blocks.
 
-    It takes the tensors, G, the numbers, N, D, ROWS and BLOCK.
+    It takes the tensors, G, the numbers, N, D, ROWS and BLOCK, in this order.
     """
     num_points, dimension = points.shape[-2:]
     num_games, rows = points.shape[:-2].numel(), _power_of_two(num_points)
@@ -116,7 +123,8 @@ def _run(
         block = min(_power_of_two(num_games), max(1, INTERPRETED_LANES // rows))
     else:
         block = max(1, LANES // rows)
-    grid, sizes = (_ceil_div(num_games, block),), (num_points, dimension, rows, block)
+    grid = (_ceil_div(num_games, block),)
+    sizes = (num_points, dimension, rows, block)
     with torch.cuda.device_of(points):
         # The assertion of `step` needs debug, which would also check every sum.
         program[grid](

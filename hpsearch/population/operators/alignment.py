@@ -121,6 +121,7 @@ class _Matching:
         return table
 
     def _written(self, affine: Affine, group: int) -> Tensor:
+        """Return the likeness of units by the weights that write them."""
         widths = [self.body.groups[column].width for column in affine.columns]
         # A bias follows its weight in the bank, as one more row.
         own, other = (
@@ -134,6 +135,7 @@ class _Matching:
         return torch.stack(products).sum(dim=0)
 
     def _read(self, affine: Affine) -> Tensor:
+        """Return the likeness of units by the weights that read them."""
         columns = base.columns_from(self.body, affine, self.order)
         return _weight(self.other, affine) @ _weight(self.own, affine)[:, columns].T
 

@@ -30,7 +30,8 @@ def bank(net: Network) -> Tensor:
 
 def child_of_bank(net: Network, values: Tensor) -> Network:
     """Return a network of the structure of ``net`` with a copy of such values."""
-    return child(net, *values.split([net.weights.shape[1], net.statistics.shape[1]], dim=1))
+    sizes = [net.weights.shape[1], net.statistics.shape[1]]
+    return child(net, *values.split(sizes, dim=1))
 
 
 def scratch(net: Network) -> Network:
@@ -62,7 +63,8 @@ def check_members(net: Network, **given: Tensor | Stream) -> None:
     """ValueError unless each named argument has one row a member."""
     num_members = net.weights.shape[0]
     for name, value in given.items():
-        rows = tuple((value.keys if isinstance(value, Stream) else value).shape[:1])
+        tensor = value.keys if isinstance(value, Stream) else value
+        rows = tuple(tensor.shape[:1])
         if rows != (num_members,):
             raise ValueError(f"{name} needs a row for each of {num_members} members, got {rows}")
 
@@ -150,7 +152,10 @@ def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Tensor:
 
 
 def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) -> Tensor:
-    """Return the value (P, U) of the unit that each weight reads, (P, W); ``otherwise`` if none."""
+    """Return for every weight the value of the unit that it reads, (P, W); (P, U) by group.
+
+    Biases and norms, which read none, have the value ``otherwise``.
+    """
     columns = []
     for affine in layout.affines:
         width = affine.shape[1]

@@ -74,7 +74,8 @@ def distilled(
         # The sum over members: no member's gradient sees another.
         student.weights.grad = student.gradients(loss.sum())
         adam.step()
-    return with_statistics_of(child_of(child, student.weights, student.statistics), seen.features)
+    taught = child_of(child, student.weights, student.statistics)
+    return with_statistics_of(taught, seen.features)
 
 
 @torch.no_grad()

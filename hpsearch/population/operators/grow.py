@@ -46,7 +46,8 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
     # Never run: neither compiled nor drawn for more than its shape.
     arithmetic = replace(target.arithmetic, compile="off")
     between = Network(target.inputs, towers, arithmetic, Stream(torch.zeros_like(stream.keys)))
-    return _deeper(_wider(net, between, noise, stream), target, kept, noise, stream)
+    wide = _wider(net, between, noise, stream)
+    return _deeper(wide, target, kept, noise, stream)
 
 
 def _frame(net: Network) -> tuple[object, ...]:
@@ -74,7 +75,10 @@ def _with_layers(tower: Tower, items: Sequence[Item], kept: Sequence[int]) -> To
 
 
 def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Network:
-    """Return networks as wide as ``target``; which units have more copies than others is drawn."""
+    """Return networks with the widths of ``target``; copies have their unit's place in norms.
+
+    Units that have more copies than others are drawn.
+    """
     old, new = net.layout, target.layout
     widths = [(old.width, new.width) for old, new in zip(old.groups, new.groups, strict=True)]
     sources = [_sources(stream, width, new_width) for width, new_width in widths]

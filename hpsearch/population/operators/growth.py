@@ -31,6 +31,7 @@ def widened(
 
     @cache
     def rest(done: int, at: int) -> tuple[int, ...] | None:
+        """Return the places, from ``at`` on, of the old layers from ``done`` on."""
         if at == len(new):
             return () if done == len(old) else None
         if done < len(old) and _can_widen(old[done], new[at]):

@@ -58,8 +58,12 @@ differently a member plays, float32 (P,), 0 where nothing changed"""
 
 
 def policy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:
-    """Return the share of moves that would be others: the policies' mean total variation."""
-    return 0.5 * (softmax(after, legal) - softmax(before, legal)).abs().sum(dim=2).mean(dim=1)
+    """Return the mean total variation between the policies of players who draw their moves.
+
+    It is the share of moves that would be others.
+    """
+    change = softmax(after, legal) - softmax(before, legal)
+    return 0.5 * change.abs().sum(dim=2).mean(dim=1)
 
 
 def greedy_change(before: Tensor, after: Tensor, legal: Tensor) -> Tensor:

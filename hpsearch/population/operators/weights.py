@@ -18,6 +18,7 @@ from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
 
 
 def clone(net: Network) -> Network:
+    """Return a copy of all members, which shares no memory with ``net``."""
     return base.child(net, net.weights, net.statistics)
 
 
@@ -66,7 +67,10 @@ def aligned_average(first: Network, second: Network, *, share: Tensor) -> Networ
 
 @torch.no_grad()
 def with_statistics_of(net: Network, features: Tensor) -> Network:
-    """Return ``net`` with batch norms' statistics measured on what it sees, (P, B > 1, I)."""
+    """Return ``net`` with the running statistics of its batch norms measured on ``features``.
+
+    These are float32 (P, B, I), what the children see in their games; B > 1.
+    """
     measured = clone(net)
     if not measured.statistics.shape[1]:
         return measured

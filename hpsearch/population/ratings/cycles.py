@@ -110,6 +110,7 @@ def _swap_gains(a: Floats, b: Floats, *, square_a: Floats, square_b: Floats) -> 
 
 
 def _largest(gains: Floats, num_cycles: int) -> Ints:
+    """Return the flat places of the largest positive gains, at most ``num_cycles``."""
     order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]
     return np.asarray(order[gains.ravel()[order] > 0])
 

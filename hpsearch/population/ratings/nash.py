@@ -129,12 +129,14 @@ def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
     scale = (1, LARGEST_SCALE)
     bounds = [*[(0, None)] * num, (None, None), scale, *[(0, 1)] * 2 * num]
     for method in SOLVERS:
-        zeros = np.zeros(2 * num), np.zeros(2)
-        solved = linprog(objective, at_most, zeros[0], sums, zeros[1], bounds, method=method)
+        solved = linprog(
+            objective, at_most, np.zeros(2 * num), sums, np.zeros(2), bounds, method=method
+        )
         if solved.status == 0:
             return solved.x[:p], solved.x[p:num], solved.x[num]
-    why = f"{solved.message}; {REMEDY}"
-    raise RuntimeError(f"the equilibrium of {p} hosts x {q} agents failed: {why}")
+    raise RuntimeError(
+        f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
+    )
 
 
 BARRIERS = tuple(10.0**-k for k in range(1, 12))

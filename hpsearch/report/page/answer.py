@@ -67,8 +67,10 @@ def comparisons(material: Material) -> Iterator[Comparison]:
     for measured in report.roles:
         role = measured.role
         own = _own_rows(best, role, _plain(measured.evaluation))
-        references = measured.references.items()
-        others = [(name, _by_mode(role, _plain(each))[MODES[0]]) for name, each in references]
+        others = [
+            (name, _by_mode(role, _plain(evaluation))[MODES[0]])
+            for name, evaluation in measured.references.items()
+        ]
         rows = (*own, *others, *published.get(role, ()))
         yield Comparison(role, (*PANELS[role], PANEL), rows, source)
 
@@ -118,8 +120,8 @@ def question_text(view: StudyView) -> str:
 
 
 def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
-    champion = view.state.population.archive
-    how = "the champion of the last match" if champion else "the best of the search"
+    has_champion = bool(view.state.population.archive)
+    how = "the champion of the last match" if has_champion else "the best of the search"
     if is_confirmed:
         how = "the best when compared on what the search never used"
     value = ""
@@ -146,8 +148,10 @@ def answer_section(material: Material) -> Iterator[Html]:
         strong = "high is a strong host" if role == "host" else "low is a strong agent"
         yield html.heading(f"Rho as {role}, with 95 % intervals")
         yield html.paragraph(f"Games decided a move, {strong}. {comparison.source}")
-        players = comparison.rows
-        cells = [(name, *(_rho_text(rhos.get(o)) for o in opponents)) for name, rhos in players]
+        cells = [
+            (player, *(_rho_text(rhos.get(opponent)) for opponent in opponents))
+            for player, rhos in comparison.rows
+        ]
         yield html.table(("player", *opponents), cells, strong=0)
         if len(cells) > 1:
             caption = "The same numbers drawn."
@@ -165,9 +169,12 @@ def _verdict(material: Material, best: Trial) -> Iterator[str]:
     config = material.view.config(best)
     for role in material.measured.report.roles:
         own = measures(role.role, _plain(role.evaluation))
-        named = {name: measures(role.role, _plain(e)) for name, e in role.references.items()}
+        others = {
+            name: measures(role.role, _plain(evaluation))
+            for name, evaluation in role.references.items()
+        }
         trained_on = opponents_of(role.role, config)
-        yield from verdict(f"trial {best.number}", role.role, own, named, trained_on)
+        yield from verdict(f"trial {best.number}", role.role, own, others, trained_on)
 
 
 def comparison_chart(comparison: Comparison) -> Chart:
@@ -219,6 +226,7 @@ def _cells(trial: ConfirmedTrial) -> tuple[str, ...]:
 
 
 def confirmation_chart(trials: Sequence[ConfirmedTrial], metric: str) -> Chart:
+    """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
     believed = {f"trial {trial.trial}": trial.search["value"] for trial in trials}
     search = {name: value for name, value in believed.items() if value is not None}
     held_out = {

@@ -57,8 +57,10 @@ def axis(title: str, more: Look) -> Axis:
 
 def axes(x: str | Axis, y: str | Axis) -> dict[str, Axis]:
     """Return both axes, each of which is given as a whole or by its title."""
-    whole_x, whole_y = (axis(each, {}) if isinstance(each, str) else each for each in (x, y))
-    return {"xaxis": whole_x, "yaxis": whole_y}
+    return {
+        "xaxis": axis(x, {}) if isinstance(x, str) else x,
+        "yaxis": axis(y, {}) if isinstance(y, str) else y,
+    }
 
 
 def category_axis(names: Sequence[str]) -> Axis:
@@ -121,6 +123,7 @@ def band(x: Numbers, low: Numbers, high: Numbers, fill: str) -> Trace:
 
 
 def intervals(values: Numbers, low: Numbers, high: Numbers) -> dict[str, Any]:
+    """Return the error bars of ``values`` whose intervals end at ``low`` and ``high``."""
     return {
         "type": "data",
         "symmetric": False,

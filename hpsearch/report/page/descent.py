@@ -62,6 +62,7 @@ def _line(descent: Ancestry) -> Iterator[Html]:
 
 
 def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
+    """Return some of the trials from left to right, their places one below the other."""
     line = descent.champions_line()
     look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
     champions = charts.scatter("lines", "the champion's line", *_places(line), look)
@@ -86,8 +87,9 @@ def _edges(descent: Ancestry, relatives: Sequence[Relative]) -> Iterator[Trace]:
         if name != "goes on":
             colour = OPERATORS[operators.index(name) % len(OPERATORS)]
         look = {"color": colour, "width": 1.4, "dash": "solid" if is_first else "dot"}
-        title, more = name if is_first else f"{name}, other parent", {"hoverinfo": "skip"}
-        yield charts.scatter("lines", title, *charts.shared_lines(lines), more | {"line": look})
+        title = name if is_first else f"{name}, other parent"
+        more = {"hoverinfo": "skip", "line": look}
+        yield charts.scatter("lines", title, *charts.shared_lines(lines), more)
 
 
 def _trials(relatives: Sequence[Relative], line: Sequence[Relative]) -> Trace:

@@ -59,7 +59,8 @@ def reproduction_section(material: Material) -> Iterator[Html]:
         "The same file, seed and versions give the same trials where one job runs at a time; with "
         "more jobs the order in which they end decides what is tried next."
     )
-    name, file = f"{view.name}{material.elsewhere}", _from_here(view.study.path)
+    name = f"{view.name}{material.elsewhere}"
+    file = _from_here(view.study.path)
     lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
     if best is not None:
         lines += [f"hpsearch export {name} --trial {best.number} -o best"]
@@ -211,5 +212,5 @@ def plotly_js() -> str:
         smaller = contents(Path(sys.prefix) / SMALLER).decode()
     except (OSError, CorruptError, UnicodeDecodeError):
         return whole
-    ours, newest = (_VERSION.findall(program[:300]) for program in (smaller, whole))
-    return smaller if ours == newest else whole
+    is_same = _VERSION.findall(smaller[:300]) == _VERSION.findall(whole[:300])
+    return smaller if is_same else whole

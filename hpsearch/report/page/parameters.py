@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from hpsearch.analysis import importances as chance
+from hpsearch.analysis import importances as ped_anova
 from hpsearch.analysis.candidates import finished
 from hpsearch.analysis.importances import Importances
 from hpsearch.analysis.pictures import BLUE, VERMILLION
@@ -32,17 +32,17 @@ def importance_sentence(importances: Importances, metric: str) -> str:
 
 
 def reading(importances: Importances) -> str:
-    some = ""
+    share, some = f"{100 * ped_anova.CONFIDENCE:.0f} %", ""
     if importances.num_finished > importances.num_trials:
-        some = f" Of {importances.num_finished:,} finished trials, {chance.MAX_TRIALS} were drawn."
+        number = f"{importances.num_finished:,}"
+        some = f" Of {number} finished trials, {ped_anova.MAX_TRIALS} were drawn."
     return (
         "Importances by Optuna's PED-ANOVA, less what chance gives: how unlike a parameter's "
         f"values in the best {100 * importances.best_share:.0f} % of the {importances.num_trials} "
         "trials are to those in all, in shares that add up to 1. Lines are "
-        f"{100 * chance.CONFIDENCE:.0f} % intervals by {chance.NUM_RESAMPLES} resamples of the "
-        f"trials. Grey is the noise: in {100 * chance.CONFIDENCE:.0f} % of {chance.NUM_SHUFFLES} "
-        "shuffles of the values among the trials, no parameter comes above its grey bar; one "
-        f"longer than 1 is cut at the edge.{some}"
+        f"{share} intervals by {ped_anova.NUM_RESAMPLES} resamples of the trials. Grey is the "
+        f"noise: in {share} of {ped_anova.NUM_SHUFFLES} shuffles of the values among the trials, "
+        f"no parameter comes above its grey bar; one longer than 1 is cut at the edge.{some}"
     )
 
 
@@ -82,8 +82,11 @@ def coordinates_chart(view: StudyView) -> Chart:
     data: list[Trace] = []
     groups = shared_out(values, worst_first=objective.goal == "maximize")
     for (name, colour, width), group in zip(GROUPS, groups, strict=True):
-        ends = {n: (len(view.study.space.order), _share(values[n], low, high)) for n in group}
-        lines = [[*_line(view, trials[n]), end] for n, end in ends.items()]
+        last = len(view.study.space.order)
+        lines = [
+            [*_line(view, trials[place]), (last, _share(values[place], low, high))]
+            for place in group
+        ]
         look = {"color": colour, "width": charts.thinner(width, len(trials))}
         more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
         data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
@@ -175,7 +178,7 @@ def parameters_section(material: Material) -> Iterator[Html]:
     if not finished(view):
         return
     for place, objective in enumerate(view.study.spec.objectives):
-        measured = chance.importances(view, place)
+        measured = ped_anova.importances(view, place)
         if isinstance(measured, str):
             yield html.missing(f"{measured[0].upper()}{measured[1:]}.")
             continue

@@ -39,15 +39,18 @@ class AdeTrees:
 def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
     if player.host is None:
         return "only an agent learned here, and a tree is of a host"
-    host, best = blowup_tree.host_tree, blowup_tree.best_tree
     try:
-        return AdeTrees(tuple(Pair(s, host(player, s), best(s)) for s in blowup_tree.STARTS))
+        return AdeTrees(tuple(_trees_from(player, start) for start in blowup_tree.STARTS))
     except UsageError:
         game = player.game
         return (
             "the ADE singularities have 3 points in 3 dimensions, the host plays "
             f"{game.max_num_points} in {game.dimension}"
         )
+
+
+def _trees_from(player: ExaminedPlayer, start: str) -> Pair:
+    return Pair(start, blowup_tree.host_tree(player, start), blowup_tree.best_tree(start))
 
 
 FORMAT: Final = 2  # to be raised where what is measured, or how, changes between releases
@@ -94,7 +97,9 @@ def tree_svg(tree: Tree, title: str) -> Html:
     boxes = blowup_tree.boxes_of(tree)
     width, height = blowup_tree.extent(boxes)
     placed = list(zip(tree.nodes, boxes, strict=True))
-    edges = (_edge(n, boxes[n.parent], box) for n, box in placed if n.parent is not None)
+    edges = (
+        _edge(node, boxes[node.parent], box) for node, box in placed if node.parent is not None
+    )
     nodes = (_node(node, box) for node, box in placed)
     return Html(
         f'<div class="scroll" data-middle="{boxes[0].x:.0f}"><svg class="tree" '

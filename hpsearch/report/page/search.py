@@ -51,15 +51,17 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
     trials = finished(view)
     numbers = [trial.number for trial in trials]
     estimates = [trial.metrics[objective.metric] for trial in trials]
-    values, low, high = ([e[key] for e in estimates] for key in ("value", "low", "high"))
+    values, low, high = (
+        [estimate[key] for estimate in estimates] for key in ("value", "low", "high")
+    )
     error = charts.intervals(values, low, high) | {"color": "rgba(128,128,128,0.5)"}
     measured = charts.trial_points("finished", trials, numbers, values, {"color": BLUE, "size": 6})
     # The line must not take the clicks that are meant for the points below it.
     look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
     best = best_so_far(values, objective.goal)
     line = charts.scatter("lines", "best so far", numbers, best, look)
-    edge = {"yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False}}
-    layout = charts.axes("trial", objective.metric) | edge
+    of_marks = {"overlaying": "y", "range": [0, 1], "visible": False}
+    layout = charts.axes("trial", objective.metric) | {"yaxis2": of_marks}
     return charts.chart([{**measured, "error_y": error}, line, *_marks(view)], layout)
 
 
@@ -79,7 +81,8 @@ def _marks(view: StudyView) -> Iterator[Trace]:
 
 
 def strength_chart(view: StudyView) -> Chart:
-    judged, data = judged_matches(view), []
+    judged = judged_matches(view)
+    data: list[Trace] = []
     last = judged[-1]
     champion = next((m for m, trial in last.members.items() if trial == last.champion), None)
     members = sorted({member for match in judged for member in match.members})
@@ -114,7 +117,10 @@ def front_section(material: Material) -> Iterator[Html]:
         f"{goals}. What is called the best elsewhere is the best in the first of them."
     )
     yield html.figure(front_chart(view, best), "pareto", f"{names[0]} against {names[1]}.")
-    rows = [(str(t.number), *(interval_text(t.metrics[name]) for name in names)) for t in best]
+    rows = [
+        (str(trial.number), *(interval_text(trial.metrics[name]) for name in names))
+        for trial in best
+    ]
     yield html.table(("trial", *names), rows)
 
 
@@ -247,6 +253,7 @@ def _with_band(name: str, curve: MeasuredCurve, place: int) -> list[Trace]:
 
 
 def seeds_chart(seeds: Mapping[int, Sequence[MeasuredCurve]], metric: str) -> Chart:
+    """Return the mean over seeds of each configuration, with a band from lowest to highest."""
     data: list[Trace] = []
     for place, (trial, curves) in enumerate(seeds.items()):
         steps, low, mean, high = over_seeds(curves)
@@ -268,9 +275,13 @@ def over_seeds(
 
 def check_comparable(view: StudyView, other: StudyView) -> None:
     """Refuse studies whose first objectives differ; raises UsageError if they do."""
-    goals = [(v.name, v.study.spec.objectives[0]) for v in (view, other)]
-    if goals[0][1] != goals[1][1]:
-        told = " and ".join(f"{name} ({goal.goal} {goal.metric})" for name, goal in goals)
+    studies = [view.study.spec, other.study.spec]
+    goals = [spec.objectives[0] for spec in studies]
+    if goals[0] != goals[1]:
+        told = " and ".join(
+            f"{spec.name} ({goal.goal} {goal.metric})"
+            for spec, goal in zip(studies, goals, strict=True)
+        )
         raise UsageError(
             f"two studies are laid over each other by their first objective, but {told} have "
             "different ones; name studies of one objective, or write a page of each"
@@ -287,8 +298,11 @@ def overlay_section(material: Material) -> Iterator[Html]:
     caption = f"The best {metric} so far, by finished trial."
     yield html.figure(best_chart(views), "overlay-best", caption)
     # Of the best trial, or where there is descent of the line to the strongest member.
-    learned = [read_learning(v, v.best(), "not drawn here", lineage_or_why(v)) for v in views]
-    best = [(view, of.best[0]) for view, of in zip(views, learned, strict=True) if of.best]
+    best = []
+    for view in views:
+        learning = read_learning(view, view.best(), "not drawn here", lineage_or_why(view))
+        if learning.best:
+            best.append((view, learning.best[0]))
     data: list[Trace] = []
     for place, (view, curve) in enumerate(best):
         data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)

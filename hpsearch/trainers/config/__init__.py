@@ -45,7 +45,10 @@ MAY_CHANGE = frozenset({"steps", "evaluation", "checkpoint", "monitor"})
 
 
 def read_config(data: object, *, source: str) -> TrainerConfig:
-    """Read a configuration from plain data; a ConfigError lists all faults by dotted path."""
+    """Return the trainer configuration that plain data holds.
+
+    Raises ConfigError listing every missing, unknown or wrong key with its dotted path.
+    """
     config: TrainerConfig = read_hint(TrainerConfig, data, source=source)
     return config
 

@@ -204,9 +204,12 @@ class CommonConfig:
         return next(pools, None)
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
+        """Return the scripted players that each learning role is measured against."""
         others = {"host": get_args(AgentName), "agent": get_args(HostName)}
         named = self.evaluation.opponents
-        return {role: tuple(n for n in named if n in others[role]) for role in self.learning()}
+        return {
+            role: tuple(name for name in named if name in others[role]) for role in self.learning()
+        }
 
     def check(self) -> Iterator[str]:
         learning = self.learning()
@@ -268,8 +271,8 @@ class CommonConfig:
                 "opponents holds snapshots of two learning roles, but only one learns; leave them "
                 "out, or write null"
             )
-        own = pool.at_once
+        at_once = pool.at_once
         for name, role in learning.items():
             size = role.rollout_size
-            if size % own:
-                yield f"opponents.at_once must divide {name}.rollout_size={size}, but is {own}"
+            if size % at_once:
+                yield f"opponents.at_once must divide {name}.rollout_size={size}, but is {at_once}"

@@ -44,7 +44,10 @@ GRAMMAR = "a width N, 'b', 'l', 'rN', 'rlN' or {repeat: k, net_arch: [...]}"
 
 
 def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
-    """Return the layers of a ``net_arch``, repetitions unrolled; ValueError says what is wrong."""
+    """Return the layers that ``net_arch`` stands for, repetitions unrolled.
+
+    Raises ValueError naming the item that is not of the grammar, or if there are too many layers.
+    """
     layers = tuple(islice(_layers(net_arch), MAX_LAYERS + 1))
     if len(layers) > MAX_LAYERS:
         raise ValueError(f"a net_arch has at most {MAX_LAYERS} layers; repeat fewer")
@@ -52,6 +55,7 @@ def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
 
 
 def net_arch_faults(key: str, items: tuple[Any, ...]) -> Iterator[str]:
+    """Yield why ``items`` are no net_arch, if they are none."""
     try:
         parse(items)
     except ValueError as error:

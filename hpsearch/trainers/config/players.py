@@ -145,9 +145,9 @@ class OpponentPool:
     """steps after which a snapshot is not met any more; at the latest then a new one is taken"""
 
     def check(self) -> Iterator[str]:
-        least, own = self.sync.interval, self.max_staleness
-        if own < least:
-            yield f"max_staleness must be at least sync.interval={least}, but is {own}"
+        least, steps = self.sync.interval, self.max_staleness
+        if steps < least:
+            yield f"max_staleness must be at least sync.interval={least}, but is {steps}"
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,9 @@ class Tower:
 
 def num_read(encoder: players.Encoder, inputs: Inputs) -> int:
     """Return how many numbers of the points an encoder looks at, the first ones."""
-    looks_at = encoder if isinstance(encoder, players.FlattenEncoder) else inputs
-    return looks_at.num_points * inputs.dimension
+    if isinstance(encoder, players.FlattenEncoder):
+        return encoder.num_points * inputs.dimension
+    return inputs.num_points * inputs.dimension
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,9 @@ class _Walk:
         self._affines.append(affine)
         self.size = affine.bias.stop
 
-    def _item(self, layer: Layer | FixedLayer, *zero: Affine, is_projected: bool = False) -> None:
+    def _item(
+        self, layer: Layer | FixedLayer, *identity: Affine, is_projected: bool = False
+    ) -> None:
         """Close the item that the affines noted since the last one make up."""
-        self._items.append(Item(layer, tuple(self._affines), zero, is_projected))
+        self._items.append(Item(layer, tuple(self._affines), identity, is_projected))
         self._affines = []

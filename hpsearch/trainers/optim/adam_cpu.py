@@ -17,11 +17,11 @@ ZERO = np.float32(0.0)
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
+    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
 ) -> None:
     # Without a target network the weights stand in for it; tau 0 leaves them as they are.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
-    tensors = (weights, *update, *averages, *how, *followed)
+    tensors = (weights, *update, *averages, *options, *followed)
     _update(*(tensor.numpy() for tensor in tensors))
 
 

@@ -13,7 +13,7 @@ BLOCK: Final = 1024  # weights of a program
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
+    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
 ) -> None:
     num_members, num_weights = weights.shape
     # Without a target network any bank does: the program does not look at it.
@@ -24,7 +24,7 @@ def adam(
             weights,
             *update,
             *averages,
-            *how,
+            *options,
             *followed,
             num_weights,
             HAS_TARGET=target is not None,

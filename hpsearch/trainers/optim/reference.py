@@ -25,12 +25,15 @@ class TargetWeights(NamedTuple):
 
 
 Target = TargetWeights | None
+"""None where there is no target network"""
 
 
 class Optimizer(Protocol):
     def step(self, weights: Tensor, update: Update, target: Target) -> None: ...
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """Begin with empty averages again."""
+        ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -44,7 +47,10 @@ def clipping(gradients: Tensor, max_norm: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled(update: Update) -> Tensor:
-    """Return gradients (P, W) by their factors; 0 where a member stands still, even of infinity."""
+    """Return the gradients (P, W) times their factors, 0 for members that stand still.
+
+    Not times 0: a gradient that overflowed would then be no number.
+    """
     return (update.gradients * update.scale[:, None]).where(update.active[:, None], 0.0)
 
 
@@ -70,17 +76,17 @@ class AdamOptions(NamedTuple):
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, how: AdamOptions, target: Target
+    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
 ) -> None:
     """Make an update that has been counted already."""
     active, gradients = update.active[:, None], scaled(update)
-    averages.mean.lerp_(gradients, (1 - how.beta1) * active)
-    averages.square.lerp_(gradients.square(), (1 - how.beta2) * active)
+    averages.mean.lerp_(gradients, (1 - options.beta1) * active)
+    averages.square.lerp_(gradients.square(), (1 - options.beta2) * active)
     # An inactive member may never have been updated; 1 keeps its division finite.
     count = averages.updates.clamp(min=1)
-    mean = averages.mean / (1 - how.beta1**count)
-    square = averages.square / (1 - how.beta2**count)
+    mean = averages.mean / (1 - options.beta1**count)
+    square = averages.square / (1 - options.beta2**count)
     rate = update.lr[:, None] * active
-    weights.mul_(1 - rate * how.weight_decay)
-    weights.sub_(rate * mean / (square.sqrt() + how.eps))
+    weights.mul_(1 - rate * options.weight_decay)
+    weights.sub_(rate * mean / (square.sqrt() + options.eps))
     follow(target, weights)
