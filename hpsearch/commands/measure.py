@@ -302,7 +302,7 @@ def crossplay(
 def _device(name: str) -> "torch.device":
     import torch
 
-    # For cpu alone nothing looks for a GPU, and warns of a broken driver.
+    # Where none is wanted no GPU is looked for: torch would warn of a broken driver.
     if name == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():

@@ -70,10 +70,10 @@ def train(
     ):
         result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show)
     if result.status == "interrupted":
-        option = " with --resume auto" if trained.checkpoint.resume == "never" else ""
+        ending = " with --resume auto" if trained.checkpoint.resume == "never" else ""
         say(
             f"interrupted at step {result.step} of {trained.steps} and saved; the same command "
-            f"goes on{option}"
+            f"goes on{ending}"
         )
         return INTERRUPTED
     if result.kind == DISK:
