@@ -110,8 +110,8 @@ class Observer:
                 results[trial.number] = result
         training = [trial for trial, _ in attempts if trial.told is None]
         reports = [report for trial in training for report in self._new_reports(trial)]
-        known_curves = self._known_curves.items()
-        self._known_curves = {number: at for number, at in known_curves if number in listened}
+        stamps = self._known_curves.items()
+        self._known_curves = {number: stamp for number, stamp in stamps if number in listened}
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
