@@ -207,9 +207,6 @@ def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCyc
             yield NamedCycle(kind, hosts, agents, cycle.strength)
 
 
-COLUMNS = ("host", "agent", "rho", "low", "high", "capped", "games")
-
-
 def plain_standings(
     standings: Standings, entrants: RoundRobinPlayers, how: HowToPlay
 ) -> dict[str, Any]:
@@ -243,7 +240,7 @@ def plain_standings(
 def csv_text(standings: Standings) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(("host", "agent", "rho", "low", "high", "capped", "games"))
     matrices = (standings.rho, standings.low, standings.high, standings.capped)
     for p, host in enumerate(standings.hosts):
         for q, agent in enumerate(standings.agents):

@@ -51,9 +51,8 @@ class CheckpointPolicy:
             all_saved = all_saved and kind is not None
         if all_saved:
             self._last_save = time.monotonic()
-            self._shared |= {
-                member.number: slots.steps[row] for row, member in slots.members.items()
-            }
+            steps, members = slots.steps, slots.members.items()
+            self._shared |= {member.number: steps[row] for row, member in members}
 
     def save(self, slots: Slots, row: int, kind: str) -> None:
         member, trainer = slots.members[row], slots.trainer
@@ -134,9 +133,8 @@ class EvaluationSchedule:
         if not done:
             return []
         with sections("evaluation"):
-            metrics = slots.trainer.evaluate_rho(
-                num_games=self._rules.final_num_games, split="final"
-            )
+            games = self._rules.final_num_games
+            metrics = slots.trainer.evaluate_rho(num_games=games, split="final")
         broken = self._end_broken(done)
         for row in done:
             if row not in broken:

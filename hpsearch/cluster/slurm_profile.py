@@ -154,10 +154,8 @@ def driver_options(driver: DriverProfile) -> list[str]:
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
-    asked = {key: parameters.get(key) for key in _OPTIONS}
-    return [
-        f"--{key.replace('_', '-')}={value}" for key, value in asked.items() if value is not None
-    ]
+    asked = {key: parameters[key] for key in _OPTIONS if parameters.get(key) is not None}
+    return [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
 
 
 def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:

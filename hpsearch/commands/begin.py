@@ -72,7 +72,7 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
     from hpsearch import yaml_file
     from hpsearch.files import write_text
     from hpsearch.study.templates import write_study_around
-    from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, convert
+    from hpsearch.trainers.from_hironaka import convert
 
     if study is None and output.exists():
         raise UsageError(f"{output} exists and is not overwritten; name another file with -o")
@@ -87,9 +87,9 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
         print(f"{written.trainer}: {old} as a complete trainer configuration")
         _say_what_comes_next(written.study)
     headings = {
-        CHANGED: "has another meaning or place:",
-        LEFT_OUT: "left out:",
-        CHOSEN: "chosen, because the old file does not say:",
+        "changed": "has another meaning or place:",
+        "left out": "left out:",
+        "chosen": "chosen, because the old file does not say:",
     }
     for kind, heading in headings.items():
         lines = [f"  {note.key}: {note.text}" for note in converted.remarks if note.kind == kind]

@@ -305,10 +305,8 @@ def _register(
                 f"{folder} holds the trials of a study that is not in this database; give "
                 "storage the database that it was started with, or move the folder away"
             )
-    spec, spec_sum = spec_json(study), spec_hash(study)
-    return records.create_or_get(
-        name=name, spec=spec, spec_hash=spec_sum, state=RUNNING, now=now
-    ).id
+    spec, digest = spec_json(study), spec_hash(study)
+    return records.create_or_get(name=name, spec=spec, spec_hash=digest, state=RUNNING, now=now).id
 
 
 def _acquire(leases: Leases, study_id: int, now: float) -> Lease:

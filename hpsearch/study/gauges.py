@@ -7,7 +7,6 @@ tell go on where a driver before left off; those of the driver itself begin with
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
@@ -172,7 +171,9 @@ class GaugeKeeper:
             return
         try:
             if self._served is None:
-                self._served = _serve(self._options, view.study.path.parent)
+                token = read_token(self._options, view.study.path.parent)
+                snapshot, place = MetricsSnapshot(), (self._options.host, self._options.port)
+                self._served = snapshot, Endpoint(snapshot, *place, token=token, remedy=REMEDY)
             snapshot, _ = self._served
             snapshot.show([self._risen(metric) for metric in gauges(view, driver, time.time())])
         except Exception as error:
@@ -198,8 +199,3 @@ class GaugeKeeper:
         values = {key: max(value, before.get(key, 0.0)) for key, value in metric.values.items()}
         self._highest[metric.name] = values
         return replace(metric, values=values)
-
-
-def _serve(options: PrometheusOptions, folder: Path) -> tuple[MetricsSnapshot, Endpoint]:
-    snapshot, token = MetricsSnapshot(), read_token(options, folder)
-    return snapshot, Endpoint(snapshot, options.host, options.port, token=token, remedy=REMEDY)

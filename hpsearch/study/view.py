@@ -189,9 +189,8 @@ def best_trial(view: StudyView) -> Trial:
     if failed and not view.state.unfinished():
         causes = ", ".join(sorted({f"{trial.failure}: {trial.message}" for trial in failed}))
         raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
-    raise HpsearchError(
-        f"no trial of {name} has finished yet; look at it with: hpsearch status {name}"
-    )
+    look = f"hpsearch status {name}"
+    raise HpsearchError(f"no trial of {name} has finished yet; look at it with: {look}")
 
 
 class Followed:

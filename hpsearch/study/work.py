@@ -39,11 +39,9 @@ def cost(view: StudyView) -> Cost:
         return Cost(spent, None, None)
     speed, left = steps_per_second(view), max(0, total - made)
     hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
-    return Cost(
-        gpu_hours_spent=spent,
-        gpu_hours_left=hours if cap is None else min(hours, max(0.0, cap - spent)),
-        seconds_left=left / speed if speed else None,
-    )
+    if cap is not None:
+        hours = min(hours, max(0.0, cap - spent))
+    return Cost(spent, hours, left / speed if speed else None)
 
 
 def known_until(view: StudyView) -> float:

@@ -148,11 +148,6 @@ class OldConfig:
         return {name: role for name, role in named.items() if role is not None}
 
 
-CHANGED: Final = "changed"
-LEFT_OUT: Final = "left out"
-CHOSEN: Final = "chosen"
-
-
 @dataclass(frozen=True)
 class Remark:
     kind: Literal["changed", "left out", "chosen"]
@@ -174,7 +169,7 @@ def _tidy(hint: Any, data: Any, remarks: list[Remark], path: str = "") -> Any:
                 why = "hironaka.trainer does not read it either"
                 if place.endswith(".optim.lr"):
                     why = "was never read; the learning rate is optim.args.lr"
-                remarks.append(Remark(LEFT_OUT, place, why))
+                remarks.append(Remark("left out", place, why))
         return kept
     if isinstance(data, str) and data.rstrip().endswith(","):
         return _without_comma(data, remarks, path)
@@ -200,7 +195,7 @@ def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
     if not isinstance(value, bool | int | float):
         return text
     sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
-    remarks.append(Remark(CHANGED, path, sentence))
+    remarks.append(Remark("changed", path, sentence))
     return value
 
 
@@ -381,9 +376,9 @@ def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterat
             left_out[f"{name}.optim.args.weight_decay"] = text
     if old.replay_buffer.deactivate:
         left_out["replay_buffer.deactivate"] = "Q-learning always learns from a buffer"
-    yield from (Remark(CHANGED, key, text) for key, text in changed.items())
-    yield from (Remark(LEFT_OUT, key, text) for key, text in left_out.items())
-    yield from (Remark(CHOSEN, key, text) for key, text in _chosen(old, config).items())
+    yield from (Remark("changed", key, text) for key, text in changed.items())
+    yield from (Remark("left out", key, text) for key, text in left_out.items())
+    yield from (Remark("chosen", key, text) for key, text in _chosen(old, config).items())
 
 
 def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.config import CommonConfig, optim
 from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.optim import TargetWeights, Update, build_optimizer, clipping
+from hpsearch.trainers.optim import Update, build_optimizer, clipping
+from hpsearch.trainers.optim.reference import Target
 from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
 
 
@@ -58,7 +59,7 @@ def _numbers(schedule: optim.Schedule) -> tuple[float, float]:
             return 0.0, 0.0
         case optim.ExponentialSchedule() | optim.InverseSchedule():
             return schedule.initial, schedule.rate
-        case optim.LinearSchedule() | optim.CosineSchedule():
+        case optim.TimedSchedule():
             return schedule.initial, schedule.steps
 
 
@@ -114,9 +115,7 @@ class Learner:
         """Return the host's choice as an agent sees it, bool (P, R, D); None for a host."""
         return None if self.name == "host" else self._encoder.decode(action)
 
-    def update(
-        self, loss: Tensor, lr: Tensor, active: Tensor, target: TargetWeights | None
-    ) -> None:
+    def update(self, loss: Tensor, lr: Tensor, active: Tensor, target: Target) -> None:
         """Make one gradient step on a scalar ``loss``, the sum of the members'.
 
         ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the

@@ -113,9 +113,7 @@ class Snapshots:
         self._options = shared = options[0]
         self._keys = keys
         choices = [pool.choice for pool in options]
-        powers = [
-            choice.power if isinstance(choice, PrioritisedChoice) else 0.0 for choice in choices
-        ]
+        powers = [how.power if isinstance(how, PrioritisedChoice) else 0.0 for how in choices]
         syncs = [pool.sync for pool in options]
         margins = [sync.margin if isinstance(sync, DynamicSync) else 0.0 for sync in syncs]
         self._power, self._margin = column(powers, device), column(margins, device)

@@ -16,7 +16,7 @@ from torch.nn.functional import huber_loss
 from hpsearch.game import HostActionEncoder
 from hpsearch.game.players import agent_player
 from hpsearch.trainers.config import DQNConfig, DQNRole, ScriptedAgent
-from hpsearch.trainers.config.optim import LinearSchedule
+from hpsearch.trainers.config.optim import TimedSchedule
 from hpsearch.trainers.dqn import DQNTrainer
 
 
@@ -89,7 +89,8 @@ class PlainDQN:
     def exploration(self) -> float:
         """Return the share of moves that are drawn: a straight line down to ``er``."""
         schedule = self.role.er_schedule
-        assert isinstance(schedule, LinearSchedule)
+        assert isinstance(schedule, TimedSchedule)
+        assert schedule.mode == "linear"
         share = min(1.0, self.step / schedule.steps)
         return schedule.initial + share * (self.role.er - schedule.initial)
 

@@ -9,10 +9,9 @@ import torch
 from hpsearch.trainers.algorithms import TRAINERS, build
 from hpsearch.trainers.config.optim import (
     ConstantSchedule,
-    CosineSchedule,
     ExponentialSchedule,
     InverseSchedule,
-    LinearSchedule,
+    TimedSchedule,
 )
 from hpsearch.trainers.learner import Scheduler
 
@@ -51,12 +50,12 @@ CASES = {
         (InverseSchedule("inverse", 1e-3, 0.1), 9.0, lambda t: 0.1 / (t + 100.0)),
     ],
     "linear": [
-        (LinearSchedule("linear", 1.0, 100), 0.05, lambda t: linear(t, 1.0, 0.05, 100)),
-        (LinearSchedule("linear", 1e-4, 7), 1e-2, lambda t: linear(t, 1e-4, 1e-2, 7)),
+        (TimedSchedule("linear", 1.0, 100), 0.05, lambda t: linear(t, 1.0, 0.05, 100)),
+        (TimedSchedule("linear", 1e-4, 7), 1e-2, lambda t: linear(t, 1e-4, 1e-2, 7)),
     ],
     "cosine": [
-        (CosineSchedule("cosine", 1.0, 100), 0.05, lambda t: cosine(t, 1.0, 0.05, 100)),
-        (CosineSchedule("cosine", 1e-2, 50), 1e-5, lambda t: cosine(t, 1e-2, 1e-5, 50)),
+        (TimedSchedule("cosine", 1.0, 100), 0.05, lambda t: cosine(t, 1.0, 0.05, 100)),
+        (TimedSchedule("cosine", 1e-2, 50), 1e-5, lambda t: cosine(t, 1e-2, 1e-5, 50)),
     ],
 }
 

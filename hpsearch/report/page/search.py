@@ -50,10 +50,8 @@ def history_section(material: Material) -> Iterator[Html]:
 def history_chart(view: StudyView, objective: Objective) -> Chart:
     trials = finished(view)
     numbers = [trial.number for trial in trials]
-    estimates = [trial.metrics[objective.metric] for trial in trials]
-    values, low, high = (
-        [estimate[key] for estimate in estimates] for key in ("value", "low", "high")
-    )
+    rhos = [trial.metrics[objective.metric] for trial in trials]
+    values, low, high = ([rho[key] for rho in rhos] for key in ("value", "low", "high"))
     error = charts.intervals(values, low, high) | {"color": "rgba(128,128,128,0.5)"}
     measured = charts.trial_points("finished", trials, numbers, values, {"color": BLUE, "size": 6})
     # The line must not take the clicks that are meant for the points below it.
@@ -307,11 +305,9 @@ def overlay_section(material: Material) -> Iterator[Html]:
     for place, (view, curve) in enumerate(best):
         data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)
     if best:
-        yield html.figure(
-            charts.chart(data, charts.axes("step", metric)),
-            "overlay-curves",
-            f"{metric} of each best trial while it trained, with 95 % intervals over games.",
-        )
+        caption = f"{metric} of each best trial while it trained, with 95 % intervals over games."
+        curves = charts.chart(data, charts.axes("step", metric))
+        yield html.figure(curves, "overlay-curves", caption)
 
 
 def _row(view: StudyView) -> tuple[str, ...]:

@@ -44,30 +44,17 @@ class InverseSchedule:
 
 
 @dataclass(frozen=True)
-class LinearSchedule:
-    """A straight line from initial to final."""
+class TimedSchedule:
+    """A straight line, or half a cosine wave, from initial to final."""
 
-    mode: Literal["linear"]
+    mode: Literal["linear", "cosine"]
     initial: PositiveNumber
     """value at step 0"""
     steps: MemberSteps
     """steps until the final value is reached"""
 
 
-@dataclass(frozen=True)
-class CosineSchedule:
-    """Half a cosine wave from initial to final."""
-
-    mode: Literal["cosine"]
-    initial: PositiveNumber
-    """value at step 0"""
-    steps: MemberSteps
-    """steps until the final value is reached"""
-
-
-Schedule = (
-    ConstantSchedule | ExponentialSchedule | InverseSchedule | LinearSchedule | CosineSchedule
-)
+Schedule = ConstantSchedule | ExponentialSchedule | InverseSchedule | TimedSchedule
 
 
 @dataclass(frozen=True)

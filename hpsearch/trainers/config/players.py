@@ -90,7 +90,6 @@ def host_first(role: str, own: T, other: T) -> tuple[T, T]:
 LEARNER: Final = "learner"
 """the other learning role, in a list of opponents"""
 Weight = Annotated[float, Range(low=0.0, open_low=True)]
-"""how often a player is drawn, beside the weights of the others"""
 
 
 @dataclass(frozen=True)
