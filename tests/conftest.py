@@ -34,19 +34,6 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
-LONGEST = (
-    "documented_commands", "end_to_end", "breed_end_to_end", "population_end_to_end", "learning",
-    "driver_outages", "islands_end_to_end", "train", "submit", "upgrades",
-)  # fmt: skip
-"""files of slow tests that take minutes, without ``tests/test_``"""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no process is left alone with one."""
-    first = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: first.get(item.path.name, len(first)))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def migrations_read_once() -> Iterator[None]:
     """Let Alembic read a migration once; it reads all of Optuna's whenever a study is opened."""

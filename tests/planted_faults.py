@@ -45,7 +45,7 @@ SECONDS = 30.0
 MOST_TESTS = 150
 COMPILED = {
     "hpsearch/game/kernels/": "tests/contract/test_kernels.py",
-    "hpsearch/trainers/optim/": "tests/contract/test_optimizers.py",
+    "hpsearch/trainers/optim/": "tests/contract/test_adam_passes.py",
 }
 """tests that lines meet which no test runs in Python, because numba and triton compile them"""
 IN_COMPILED = ("hpsearch/game/", "hpsearch/trainers/optim/")
