@@ -280,7 +280,7 @@ class MirroredStorage(BaseStorage):
     ) -> Iterator[FrozenTrial]:
         """Give a trial of the mirror, to be changed as in the database; the draft there alone.
 
-        Of a trial that is not in the mirror it gives a copy that nobody keeps.
+        Of a trial that is not in the mirror it gives a copy, which is not kept.
         """
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
