@@ -25,7 +25,7 @@ STEPS = [{"REWARD": name, "OBSERVES": True} for name in REWARDS]
 STEPS.append({"REWARD": "terminal", "OBSERVES": False})
 POINTERS = {
     "*i32": ("points", "next_points", "lengths", "next_lengths", "result"),
-    "*i64": ("starts", "keys", "counters", "actions", "axes", "subsets"),
+    "*i64": ("starts", "keys", "lanes", "counters", "actions", "axes", "subsets"),
     "*i1": ("done", "truncated", "capped"),
     "*fp32": ("reward", "observation", "next_observation"),
 }

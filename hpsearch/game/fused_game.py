@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.kernels.interface import GameState, Step
+from hpsearch.game.random import lanes_of
 from hpsearch.game.rules import GameConfig
 
 
@@ -30,9 +31,11 @@ class FusedGame:
         backend: str,
         *,
         observes: bool,
+        lanes: Tensor | None = None,
     ) -> None:
         """Begin start 0 in every lane of each member, whose keys are int64 (P,).
 
+        ``lanes`` int64 (B,) are the numbers of the lanes, 0 to B - 1 where none are given.
         ``backend`` is a name in `kernels.BACKENDS`. Scripted players need no observations; where
         nothing ``observes`` the positions, they are not computed. ValueError if an argument is out
         of its range.
@@ -58,10 +61,13 @@ class FusedGame:
         shape = (len(keys), num_games)
         self.starts = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self.lengths = torch.zeros(shape, dtype=torch.int32, device=self.device)
+        self._lanes = (lanes_of(self.starts) if lanes is None else lanes).to(self.device)
         self.points = self._draw(self.keys, self.starts)
         width = config.max_num_points * config.dimension if observes else 0
         self.observation = torch.empty((*shape, width), device=self.device)
-        self._state = GameState(self.points, self.lengths, self.starts, self.keys, self.observation)
+        self._state = GameState(
+            self.points, self.lengths, self.starts, self.keys, self._lanes, self.observation
+        )
         self.refresh()
 
     @property
@@ -91,6 +97,7 @@ class FusedGame:
             num_points=self.config.max_num_points,
             dimension=self.config.dimension,
             max_value=self.config.max_value,
+            lanes=self._lanes,
         )
 
     def refresh(self) -> None:

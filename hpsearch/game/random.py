@@ -83,21 +83,29 @@ coordinates, half of which are over. What is still over then becomes `simplest_s
 
 
 def random_starts(
-    keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+    keys: Tensor,
+    starts: Tensor,
+    *,
+    num_points: int,
+    dimension: int,
+    max_value: int,
+    lanes: Tensor | None = None,
 ) -> Tensor:
     """Draw start positions: uniform on {0..max_value}, reduced, never over.
 
     The words of attempt ``a`` for start ``s`` of lane ``b`` under key ``k`` are the Philox blocks
     of key ``k`` with counters (block, b, s, a). ``keys`` is int64 (P,), ``starts`` int64 (P, B),
-    the number of each lane's start; the positions are int32 (P, B, N, D), canonical.
+    the number of each lane's start, ``lanes`` int64 (B,) the lanes' own numbers, 0 to B - 1 where
+    none are given; the positions are int32 (P, B, N, D), canonical.
     """
+    lanes = lanes_of(starts) if lanes is None else lanes
     fallback = simplest_start(num_points, dimension, max_value, starts.device)
     points = fallback.expand(*starts.shape, -1, -1)
     over = torch.ones_like(starts, dtype=torch.bool)
     for attempt in range(MAX_ATTEMPTS):
         if over.device.type == "cpu" and not over.any():  # elsewhere, looking would wait
             break
-        drawn = _draw(keys, starts, attempt, (num_points, dimension), max_value)
+        drawn = _draw(keys, starts, lanes, attempt, (num_points, dimension), max_value)
         reduced = rules.newton_polytope(drawn)
         success = over & ~rules.is_over(reduced)
         points = torch.where(success[..., None, None], reduced, points)
@@ -112,13 +120,22 @@ def simplest_start(num_points: int, dimension: int, max_value: int, device: torc
     return points
 
 
+def lanes_of(starts: Tensor) -> Tensor:
+    """Return 0 to B - 1 for ``starts`` (P, B), int64 (B,)."""
+    return torch.arange(starts.shape[1], device=starts.device)
+
+
 def _draw(
-    keys: Tensor, starts: Tensor, attempt: int, shape: tuple[int, int], max_value: int
+    keys: Tensor,
+    starts: Tensor,
+    lanes: Tensor,
+    attempt: int,
+    shape: tuple[int, int],
+    max_value: int,
 ) -> Tensor:
     """Return one attempt for every lane, int32 (P, B, *shape), not reduced."""
     num_words = shape[0] * shape[1]
     blocks = torch.arange(num_blocks(num_words), device=starts.device)
-    lanes = torch.arange(starts.shape[1], device=starts.device)
     counter = torch.empty(*starts.shape, len(blocks), 4, dtype=torch.int64, device=starts.device)
     counter[..., 0] = blocks
     counter[..., 1] = lanes[:, None]

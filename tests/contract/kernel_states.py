@@ -77,13 +77,14 @@ class OnDevice:
     def zeillinger(self, points):
         return self.backend.zeillinger(points.to(self.device)).cpu()
 
-    def random_starts(self, keys, starts, *, num_points, dimension, max_value):
+    def random_starts(self, keys, starts, *, num_points, dimension, max_value, lanes=None):
         return self.backend.random_starts(
             keys.to(self.device),
             starts.to(self.device),
             num_points=num_points,
             dimension=dimension,
             max_value=max_value,
+            lanes=None if lanes is None else lanes.to(self.device),
         ).cpu()
 
     def uniform(self, keys, counters, num_numbers):

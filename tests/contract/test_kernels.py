@@ -116,11 +116,12 @@ def test_random_starts(name):
     @moderate(name)
     def check(seed, num_points, dimension, max_value):
         keys = torch.tensor([derive_key(seed), derive_key(seed, 1)])
-        starts = torch.randint(0, 2**40, (2, 5), generator=torch.Generator().manual_seed(seed))
+        generator = torch.Generator().manual_seed(seed)
+        starts = torch.randint(0, 2**40, (2, 5), generator=generator)
+        lanes = torch.randint(0, 2**31, (5,), generator=generator) if seed % 2 else None
+        size = {"num_points": num_points, "dimension": dimension, "max_value": max_value}
         drawn, expected = (
-            backend.random_starts(
-                keys, starts, num_points=num_points, dimension=dimension, max_value=max_value
-            )
+            backend.random_starts(keys, starts, lanes=lanes, **size)
             for backend in (OnDevice(name), REFERENCE)
         )
         assert torch.equal(drawn, expected)
@@ -170,8 +171,11 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
     )
     keys = torch.tensor([derive_key("step", member) for member in range(2)])
     num_games = NUM_GAMES // 2
-    game = FusedGame(config, keys, num_games, device_of(name), name, observes=True)
-    expected = FusedGame(config, keys, num_games, "cpu", "reference", observes=True)
+    lanes = torch.randperm(3 * num_games, generator=torch.Generator().manual_seed(1))[:num_games]
+    game, expected = (
+        FusedGame(config, keys, num_games, device, backend, observes=True, lanes=lanes)
+        for device, backend in ((device_of(name), name), ("cpu", "reference"))
+    )
     rewards = cycle(REWARDS)
     encoder = HostActionEncoder(dimension)
     for t in range(6 if name == "cuda" else 40):

@@ -101,6 +101,21 @@ def test_members_are_independent(backend, host):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_the_games_of_some_lanes_are_those_of_all(backend):
+    """However the lanes of a member are shared out."""
+    chosen = torch.tensor([7, 2, 4])
+    every = FusedGame(SMALL, keys(2), 10, "cpu", backend, observes=True)
+    some = FusedGame(SMALL, keys(2), 3, "cpu", backend, observes=True, lanes=chosen)
+    for _before, action, axis, step in play(every, 15):
+        own = some.step(action[:, chosen].contiguous(), axis[:, chosen].contiguous())
+        for all_games, games in zip(step, own, strict=True):
+            assert torch.equal(all_games[:, chosen], games)
+    assert every.starts[:, chosen].min() > 0
+    for name, tensor in every.state().items():
+        assert torch.equal(tensor[:, chosen], some.state()[name])
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
     config = GameConfig(
         dimension=2,

@@ -16,6 +16,7 @@ from hpsearch.game import rules
 from hpsearch.game.kernels import cpu_loops
 from hpsearch.game.kernels.cpu_loops import unrolled
 from hpsearch.game.kernels.interface import GameState, Step
+from hpsearch.game.random import lanes_of
 from hpsearch.game.rules import GameConfig, subset_bits
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
@@ -52,11 +53,22 @@ def observe(points: Tensor) -> Tensor:
 
 
 def random_starts(
-    keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+    keys: Tensor,
+    starts: Tensor,
+    *,
+    num_points: int,
+    dimension: int,
+    max_value: int,
+    lanes: Tensor | None = None,
 ) -> Tensor:
     result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
     cpu_loops.random_starts(
-        _flat(keys), starts.contiguous().numpy(), max_value, _games(result), unrolled(dimension)
+        _flat(keys),
+        starts.contiguous().numpy(),
+        _flat(lanes_of(starts) if lanes is None else lanes),
+        max_value,
+        _games(result),
+        unrolled(dimension),
     )
     return result
 
@@ -96,6 +108,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         _flat(state.lengths),
         _flat(state.starts),
         _flat(state.keys),
+        _flat(state.lanes),
         _rows(state.observation, config.dimension),
         subsets[actions],
         axes,

@@ -413,14 +413,19 @@ def _split(index: int, size: int) -> tuple[int, int]:
 
 @batched
 def random_starts(
-    keys: Int64s, starts: Int64s, max_value: int, result: Int32s, coordinates: Coordinates
+    keys: Int64s,
+    starts: Int64s,
+    lanes: Int64s,
+    max_value: int,
+    result: Int32s,
+    coordinates: Coordinates,
 ) -> None:
-    """Draw a start for every lane; ``starts`` is (P, B), ``result`` (P * B, N, D)."""
+    """Draw a start for every lane; ``starts`` is (P, B), ``lanes`` (B,), ``result`` (G, N, D)."""
     num_games = starts.shape[1]
     for game in numba.prange(starts.size):
-        member, lane = _split(game, num_games)
-        rows = result[game]
-        count = draw_start(rows, keys[member], lane, starts[member, lane], max_value, coordinates)
+        member, place = _split(game, num_games)
+        rows, start = result[game], starts[member, place]
+        count = draw_start(rows, keys[member], lanes[place], start, max_value, coordinates)
         pad_rows(rows, count, len(rows), coordinates)
 
 
@@ -463,6 +468,7 @@ def step(
     lengths: Int32s,
     starts: Int64s,
     keys: Int64s,
+    lanes: Int64s,
     observation: Floats,
     subsets: Int64s,
     axes: Int64s,
@@ -481,8 +487,8 @@ def step(
     """Play one legal move in every game, and start again those that ended.
 
     ``points`` and ``next_points`` are (G, N, D), the observations too, or (G, 0, D) where none are
-    asked for; ``keys`` is (P,), all others are (G,). Only rows that held points before the move or
-    after it are touched.
+    asked for; ``keys`` is (P,), ``lanes`` (G / P,), all others are (G,). Only rows that held points
+    before the move or after it are touched.
     """
     num_games = len(points) // len(keys)
     observes = observation.shape[1] > 0
@@ -501,9 +507,10 @@ def step(
         if observes:
             scale_rows(moved, count, next_observation[game], coordinates)
         if done[game] or truncated[game]:
-            member, lane = _split(game, num_games)
+            member, place = _split(game, num_games)
             starts[game] += 1
-            count = draw_start(present, keys[member], lane, starts[game], max_value, coordinates)
+            key, lane = keys[member], lanes[place]
+            count = draw_start(present, key, lane, starts[game], max_value, coordinates)
             pad_rows(present, count, len(present), coordinates)
             lengths[game] = 0
             if observes:

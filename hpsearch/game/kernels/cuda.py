@@ -21,7 +21,7 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels.interface import GameState, Step
-from hpsearch.game.random import num_blocks
+from hpsearch.game.random import lanes_of, num_blocks
 from hpsearch.game.rules import GameConfig, HostActionEncoder
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
@@ -60,11 +60,18 @@ def observe(points: Tensor) -> Tensor:
 
 
 def random_starts(
-    keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+    keys: Tensor,
+    starts: Tensor,
+    *,
+    num_points: int,
+    dimension: int,
+    max_value: int,
+    lanes: Tensor | None = None,
 ) -> Tensor:
+    lanes = lanes_of(starts) if lanes is None else lanes
     shape = (*starts.shape, num_points, dimension)
     result = torch.empty(shape, dtype=torch.int32, device=starts.device)
-    tensors = (keys.contiguous(), starts.contiguous(), result)
+    tensors = (keys.contiguous(), starts.contiguous(), lanes.contiguous(), result)
     _run(_programs().random_starts, result, tensors, (starts.shape[1], max_value))
     return result
 

@@ -328,6 +328,7 @@ def observe(
 def random_starts(
     keys: tl.tensor,
     starts: tl.tensor,
+    lanes: tl.tensor,
     result: tl.tensor,
     num_games: tl.tensor,
     games_per_member: tl.tensor,
@@ -337,11 +338,14 @@ def random_starts(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Draw a start for every lane; ``keys`` is (P,), ``starts`` (G,), ``result`` (G, N, D)."""
+    """Draw a start for every lane.
+
+    ``keys`` is (P,), ``starts`` (G,), ``lanes`` (G / P,), ``result`` (G, N, D).
+    """
     games, inside = block_of_games(num_games, BLOCK)
     key = tl.load(keys + games // games_per_member, mask=inside, other=0)
     start = tl.load(starts + games, mask=inside, other=0)
-    lane = games % games_per_member
+    lane = tl.load(lanes + games % games_per_member, mask=inside, other=0)
     write_starts(result, None, games, inside, key, lane, start, max_value, False, N, D, ROWS)
 
 
@@ -410,6 +414,7 @@ def step(
     lengths: tl.tensor,
     starts: tl.tensor,
     keys: tl.tensor,
+    lanes: tl.tensor,
     observation: tl.tensor,
     actions: tl.tensor,
     axes: tl.tensor,
@@ -433,9 +438,9 @@ def step(
 ) -> None:
     """Play one move in every game, and start again those that ended; see `Backend.step`.
 
-    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,); the
-    observations are (G, N * D), or not touched without OBSERVES. Trips an assertion where a move
-    is illegal.
+    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), ``lanes`` (G / P,), all others
+    are (G,); the observations are (G, N * D), or not touched without OBSERVES. Trips an assertion
+    where a move is illegal.
     """
     games, inside = block_of_games(num_games, BLOCK)
     action = tl.load(actions + games, mask=inside, other=0)
@@ -479,7 +484,7 @@ def step(
         games,
         inside & ended,
         key,
-        games % games_per_member,
+        tl.load(lanes + games % games_per_member, mask=inside & ended, other=0),
         start,
         max_value,
         OBSERVES,

@@ -21,6 +21,7 @@ class GameState(NamedTuple):
     lengths: Tensor  # int32 (P, B), the moves made so far in the present game
     starts: Tensor  # int64 (P, B), the number of the present game's start position in its lane
     keys: Tensor  # int64 (P,), what the start positions are drawn from
+    lanes: Tensor  # int64 (B,), the number of each lane
     observation: Tensor
     """float32 (P, B, N * D), that of ``points``; (P, B, 0) where none is asked for."""
 
@@ -60,7 +61,14 @@ class Backend(Protocol):
         """As `rules.observe`."""
 
     def random_starts(
-        self, keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+        self,
+        keys: Tensor,
+        starts: Tensor,
+        *,
+        num_points: int,
+        dimension: int,
+        max_value: int,
+        lanes: Tensor | None = None,
     ) -> Tensor:
         """As `random.random_starts`."""
 

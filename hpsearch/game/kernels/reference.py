@@ -38,6 +38,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         num_points=config.max_num_points,
         dimension=config.dimension,
         max_value=config.max_value,
+        lanes=state.lanes,
     )
     state.points.copy_(torch.where(ended[..., None, None], fresh, next_points))
     state.lengths.copy_(torch.where(ended, 0, length))
