@@ -45,6 +45,7 @@ _COMMON = {
     "reposition": True,
     "reward": "terminal",
     "rollout_length": 2,
+    "shards": 1,
     "opponents": None,
     "agent": {"player": "random"},
     "evaluation": {

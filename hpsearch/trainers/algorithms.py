@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.ppo import PPOTrainer
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.trainer import AnyTrainer
 
 TRAINERS: dict[str, type[AnyTrainer]] = {"dqn": DQNTrainer, "ppo": PPOTrainer}
 
 
-def build(configs: Sequence[TrainerConfig]) -> AnyTrainer:
+def build(configs: Sequence[TrainerConfig], ranks: Ranks = ALONE) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape."""
-    return TRAINERS[configs[0].algorithm](configs)
+    return TRAINERS[configs[0].algorithm](configs, ranks=ranks)

@@ -18,17 +18,20 @@ from hpsearch.trainers.members import column, member_stream, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.policies import build_net, legal_values
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
-from hpsearch.trainers.rollouts import SavedPlayers
+from hpsearch.trainers.rollouts import SavedPlayers, Transitions
 from hpsearch.trainers.trainer import Trainer
 
 
 class QLearner(Learner):
     """A learner with a target network, a memory and exploration rates."""
 
-    def __init__(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> None:
+    def __init__(
+        self, name: str, configs: Sequence[DQNConfig], device: torch.device, ranks: Ranks
+    ) -> None:
         roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
-        super().__init__(name, configs, device)
+        super().__init__(name, configs, device, ranks)
         self.config = roles[0]  # for the fields that all members share
         seeds = [config.seed for config in configs]
         # The same stream again: the target network begins with the same weights.
@@ -41,6 +44,7 @@ class QLearner(Learner):
             options=[config.replay_buffer for config in configs],
             stream=member_stream(seeds, device, name, "replay"),
             how=configs[0].compile,
+            shards=self.shards,
         )
         self.tau = column([role.tau for role in roles], device)  # (P,)
         self.huber_delta = column([role.huber_delta for role in roles], device)  # (P,)
@@ -87,6 +91,9 @@ class QLearner(Learner):
             **prefixed("replay_buffer", self.replay_buffer.state()),
         }
 
+    def places(self) -> dict[str, Tensor]:
+        return prefixed("replay_buffer", self.replay_buffer.places())
+
     def settings(self) -> dict[str, Tensor]:
         return {
             **super().settings(),
@@ -101,18 +108,23 @@ class QLearner(Learner):
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
-    def __init__(self, configs: Sequence[DQNConfig], saved: SavedPlayers | None = None) -> None:
-        super().__init__(configs, saved)
+    def __init__(
+        self,
+        configs: Sequence[DQNConfig],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        super().__init__(configs, saved, ranks)
         self._difference = compiled(temporal_difference, self.config.compile)
 
     def _learner(self, role: str) -> QLearner:
-        return QLearner(role, self.configs, self.device)
+        return QLearner(role, self.configs, self.device, self.ranks)
 
     def _play(self) -> None:
         for _ in range(self.config.rollout_length):
             moves = self.rollouts.play(looks_ahead=False)
-            for learner, transitions in zip(self.learners, moves, strict=True):
-                learner.replay_buffer.add(transitions)
+            for group, transitions in zip(self.roles.groups, moves, strict=True):
+                group.learner.replay_buffer.add(Transitions(*map(group.by_shard, transitions)))
 
     def _learn(self) -> None:
         for learner in self.learners:
@@ -136,10 +148,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         loss, value, error = self._difference(
             values, action=batch.action, target=target, weight=weight, delta=delta
         )
-        # The mean over transitions, the sum over members: no member's gradient sees another.
-        learner.update(loss.sum(), lr, self.step >= self.config.learning_starts, target_weights)
+        numbers = learner.differentiate(loss, {"loss": loss, "value": value})
+        learner.descend(lr, self.step >= self.config.learning_starts, target_weights)
         learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
-        learner.statistics |= {"loss": loss.detach(), "value": value.detach()}
+        learner.statistics |= numbers
 
     @torch.no_grad()
     def _target(self, learner: QLearner, batch: Batch) -> Tensor:

@@ -3,7 +3,7 @@
 Axes: P members, R rows of a batch, F numbers of an observation, A actions, W weights of one member.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import Update, build_optimizer, clipping
 from hpsearch.trainers.optim.reference import Target
 from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
+from hpsearch.trainers.ranks import Ranks, Shards
 
 
 class Scheduler:
@@ -73,15 +74,24 @@ class Learner:
         gamma, max_grad_norm: float32 (P,).
         trainable: bool (P,), whether updates move the weights.
         gradients: float32 (P, W), of the last update, before they are clipped.
+        ranks, shards: what trains together, and what of the games is played here.
         statistics: float32 (P,) each, numbers of the last update, by name.
     """
 
-    def __init__(self, name: str, configs: Sequence[CommonConfig], device: torch.device) -> None:
+    def __init__(
+        self,
+        name: str,
+        configs: Sequence[CommonConfig],
+        device: torch.device,
+        ranks: Ranks,
+    ) -> None:
         """Build the role ``name`` of one member for each of ``configs``."""
+        self.ranks, self.shards = ranks, Shards.of(configs[0].shards, ranks)
         roles = [config.learning()[name] for config in configs]
         self.name = name
         self.style = style(configs[0])
-        self.net = build_net(name, configs[0], [config.seed for config in configs], device)
+        seeds = [config.seed for config in configs]
+        self.net = build_net(name, configs[0], seeds, device, ranks)
         self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
         finals = [role.optim.args.lr for role in roles]
         self.lr_scheduler = Scheduler([role.optim.lr_schedule for role in roles], finals, device)
@@ -115,13 +125,29 @@ class Learner:
         """Return the host's choice as an agent sees it, bool (P, R, D); None for a host."""
         return None if self.name == "host" else self._encoder.decode(action)
 
-    def update(self, loss: Tensor, lr: Tensor, active: Tensor, target: Target) -> None:
-        """Make one gradient step on a scalar ``loss``, the sum of the members'.
+    def differentiate(self, loss: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take the gradients of ``loss`` (P,), and return ``numbers`` float32 (P,) of the update.
+
+        Both are means over all ranks, found at once.
+        """
+        # The sum over members: no member's gradient sees another.
+        gradients = self.net.gradients(loss.sum())
+        told = {name: number.detach() for name, number in numbers.items()}
+        if self.ranks.size > 1:
+            num_weights = gradients.shape[1]
+            bank = torch.cat([gradients, torch.stack(list(told.values()), dim=1)], dim=1)
+            bank = self.ranks.average(bank)
+            gradients = bank[:, :num_weights].contiguous()
+            told = dict(zip(told, bank[:, num_weights:].unbind(1), strict=True))
+        self.gradients = gradients
+        return told
+
+    def descend(self, lr: Tensor, active: Tensor, target: Target) -> None:
+        """Make one step along the gradients taken last.
 
         ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the
         ``target`` follows the weights.
         """
-        self.gradients = self.net.gradients(loss)
         scale, norm = clipping(self.gradients, self.max_grad_norm)
         update = Update(self.gradients, scale, lr, active & self.learns())
         self.optimizer.step(self.net.weights, update, target)
@@ -169,6 +195,10 @@ class Learner:
             **prefixed("net", self.net.state()),
             **prefixed("optimizer", self.optimizer.state()),
         }
+
+    def places(self) -> dict[str, Tensor]:
+        """Return what this rank has of the state; see `Trainer.places`."""
+        return {}
 
     def settings(self) -> dict[str, Tensor]:
         return {

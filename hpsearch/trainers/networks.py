@@ -29,6 +29,7 @@ from hpsearch.trainers.config.weight_layout import (
     weight_layout,
 )
 from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.ranks import ALONE, Ranks, mean_and_variance
 
 
 def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
@@ -91,9 +92,16 @@ class Reader:
     """Applies the next layer of a network, whichever kind the network's structure says it is."""
 
     def __init__(
-        self, views: Iterator[Tensor], statistics: Tensor, *, activation: str, training: bool
+        self,
+        views: Iterator[Tensor],
+        statistics: Tensor,
+        *,
+        activation: str,
+        training: bool,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._views = views
+        self._ranks = ranks
         self._statistics = statistics
         self._training = training
         self._position = 0
@@ -108,7 +116,10 @@ class Reader:
         """Return (P, R, I) of mean 0 and variance 1, scaled and shifted."""
         scale, shift = next(self._views), next(self._views)
         x = x.to(scale.dtype)  # sums want full precision
-        mean, var = self._batch_moments(x) if kind == "batch_norm" else _moments(x, dim=2)
+        if kind == "batch_norm":
+            mean, var = self._batch_moments(x)
+        else:
+            mean, var = mean_and_variance(x, 2, ALONE)
         return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
 
     def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,9 +127,10 @@ class Reader:
         running_mean, running_var = self._next_statistics(x.shape[2])
         if not self._training:
             return running_mean, running_var
-        mean, var = _moments(x, dim=1)
+        mean, var = mean_and_variance(x, 1, self._ranks)
         with torch.no_grad():
-            unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
+            num_rows = x.shape[1] * self._ranks.size
+            unbiased = var * (num_rows / max(num_rows - 1, 1))
             running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
             running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
         return mean, var
@@ -130,10 +142,6 @@ class Reader:
         mean = self._statistics[:, None, start : start + width]
         var = self._statistics[:, None, start + width : start + 2 * width]
         return mean, var
-
-
-def _moments(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    return x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
 
 
 def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
@@ -236,8 +244,15 @@ class Network:
     """
 
     def __init__(
-        self, inputs: Inputs, towers: Sequence[Tower], arithmetic: Arithmetic, stream: Stream
+        self,
+        inputs: Inputs,
+        towers: Sequence[Tower],
+        arithmetic: Arithmetic,
+        stream: Stream,
+        ranks: Ranks = ALONE,
     ) -> None:
+        """Draw fresh weights; batch norms use the moments of all ``ranks``' batches."""
+        self._ranks = ranks
         self.inputs = inputs
         self.towers = tuple(towers)
         self.arithmetic = arithmetic
@@ -280,7 +295,11 @@ class Network:
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
         tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
         reader = Reader(
-            iter(self._views[index]), statistics, activation=tower.activation, training=training
+            iter(self._views[index]),
+            statistics,
+            activation=tower.activation,
+            training=training,
+            ranks=self._ranks,
         )
         return apply_tower(reader, tower, self.inputs, x)
 

@@ -23,6 +23,7 @@ from hpsearch.trainers.config.players import DynamicSync, OpponentPool, Prioriti
 from hpsearch.trainers.members import column, rows_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import LearnedPolicy, Style, build_net, draw, style
+from hpsearch.trainers.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,12 @@ class Snapshots:
     """The last K snapshots of one role's networks, and the S that its opponent meets now."""
 
     def __init__(
-        self, role: str, source: Network, options: Sequence[OpponentPool], keys: Tensor
+        self,
+        role: str,
+        source: Network,
+        options: Sequence[OpponentPool],
+        keys: Tensor,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Begin with a snapshot of ``source``, the networks of ``role``, at step 0.
 
@@ -111,7 +117,7 @@ class Snapshots:
         device = source.weights.device
         self._role = role
         self._options = shared = options[0]
-        self._keys = keys
+        self._keys, self._ranks = keys, ranks
         choices = [pool.choice for pool in options]
         powers = [how.power if isinstance(how, PrioritisedChoice) else 0.0 for how in choices]
         syncs = [pool.sync for pool in options]
@@ -165,6 +171,7 @@ class Snapshots:
     def sync(self, source: Network, step: Tensor) -> None:
         """Where it is time at ``step`` int64 (P,): take a snapshot, choose opponents anew."""
         look = (step > 0) & (step % self._options.sync.interval == 0)
+        self._share_counts()
         self._note_results(look)
         self._take(source, step, self._is_due(look, step))
         met = draw(self._chances(step)[:, None], self._noise(step))
@@ -175,6 +182,15 @@ class Snapshots:
     def staleness(self, step: Tensor) -> Tensor:
         """Return how many steps ago each snapshot that is met was taken, int64 (P, S)."""
         return step[:, None] - self.taken.gather(1, self.met)
+
+    def _share_counts(self) -> None:
+        """Count the games of all ranks as one's own; the others begin at 0."""
+        if self._ranks.size > 1:
+            counts = (self._moves, self._finished, self._own)
+            totals = self._ranks.average(torch.cat(counts, dim=1)) * self._ranks.size
+            parts = totals.split([part.shape[1] for part in counts], dim=1)
+            for count, total in zip(counts, parts, strict=True):
+                count.copy_(total)
 
     def _note_results(self, look: Tensor) -> None:
         """Remember rho against the snapshots that were met, and count from 0 again."""
@@ -267,24 +283,25 @@ class Draws:
     itself is, so there is nothing that a checkpoint would have to keep.
     """
 
-    def __init__(self, weights: Sequence[float], keys: Tensor, num_games: int) -> None:
-        """Draw by ``weights``, K of them, for ``num_games`` games of each member.
+    def __init__(
+        self, weights: Sequence[float], keys: Tensor, num_games: int, lanes: Tensor
+    ) -> None:
+        """Draw by ``weights``, K of them, for the games of ``lanes`` int64 (B,) of each member.
 
-        ``keys`` int64 (P,) has one for each member.
+        ``num_games`` are there on all ranks. ``keys`` int64 (P,) has one for each member.
         """
         self.keys = keys
         # int64 (P, B), the number of each game's opponent, changed in place
-        self.opponent = torch.zeros(len(keys), num_games, dtype=torch.int64, device=keys.device)
+        self.opponent = torch.zeros(len(keys), len(lanes), dtype=torch.int64, device=keys.device)
         self._weights = torch.tensor(weights, dtype=torch.float64, device=keys.device)
-        self._lanes = torch.arange(num_games, device=keys.device)
+        self._num_games, self._lanes = num_games, lanes
 
     def draw(self, starts: Tensor, uniform: Callable[[Tensor, Tensor, int], Tensor]) -> None:
         """Draw the opponents of the games with the numbers ``starts``, int64 (P, B).
 
         ``uniform`` is a kernel's: it takes keys (Q,), counters (Q,) and a count of numbers.
         """
-        num_games = len(self._lanes)
         keys = self.keys[:, None].expand_as(starts)
-        counters = starts * num_games + self._lanes
+        counters = starts * self._num_games + self._lanes
         noise = uniform(keys.flatten(), counters.flatten(), 1).reshape(starts.shape)
         self.opponent.copy_(draw(self._weights.expand(*starts.shape, -1), noise))

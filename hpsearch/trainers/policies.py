@@ -17,6 +17,7 @@ from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.members import member_stream
 from hpsearch.trainers.networks import Arithmetic, Network
+from hpsearch.trainers.ranks import ALONE, Ranks
 
 
 class Position:
@@ -195,7 +196,11 @@ def style(config: CommonConfig) -> Style:
 
 
 def build_net(
-    role: str, config: CommonConfig, seeds: Sequence[int], device: torch.device
+    role: str,
+    config: CommonConfig,
+    seeds: Sequence[int],
+    device: torch.device,
+    ranks: Ranks = ALONE,
 ) -> Network:
     """Return the fresh networks of a role, one member for each seed."""
     return Network(
@@ -203,4 +208,5 @@ def build_net(
         config.towers(role),
         Arithmetic(config.precision, config.compile),
         member_stream(seeds, device, role, "weights"),
+        ranks,
     )

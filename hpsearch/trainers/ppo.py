@@ -16,15 +16,18 @@ from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import column, member_stream, rows_of
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.rollouts import SavedPlayers, Transitions, stack
+from hpsearch.trainers.ranks import ALONE, Ranks
+from hpsearch.trainers.rollouts import GameGroup, SavedPlayers, Transitions, stack
 from hpsearch.trainers.trainer import Trainer
 
 
 class ActorCritic(Learner):
     """A learner whose network has two towers, a policy and a value."""
 
-    def __init__(self, name: str, configs: Sequence[PPOConfig], device: torch.device) -> None:
-        super().__init__(name, configs, device)
+    def __init__(
+        self, name: str, configs: Sequence[PPOConfig], device: torch.device, ranks: Ranks
+    ) -> None:
+        super().__init__(name, configs, device, ranks)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")  # of the moves of an epoch
 
@@ -87,9 +90,14 @@ class Losses(NamedTuple):
 class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
-    def __init__(self, configs: Sequence[PPOConfig], saved: SavedPlayers | None = None) -> None:
-        super().__init__(configs, saved)
-        options = [config.ppo for config in configs]
+    def __init__(
+        self,
+        configs: Sequence[PPOConfig],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        super().__init__(configs, saved, ranks)
+        options, groups = [config.ppo for config in configs], self.roles.groups
         self._gae_lambda = column([option.gae_lambda for option in options], self.device)
         bounds = [_or_infinite(option.value_clip_range) for option in options]
         self._coefficients = LossCoefficients(
@@ -100,12 +108,14 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         )
         # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
         self._played: tuple[Transitions, ...] = ()
+        # Where the moves of each own shard lie among the rank's M, int64 (own shards, M / shards).
+        self._places = {group.learner.name: self._moves_by_shard(group) for group in groups}
         self._losses = compiled(losses, self.config.compile)
         target_kls = [_or_infinite(option.target_kl) for option in options]
         self._target_kl = column(target_kls, self.device)
 
     def _learner(self, role: str) -> ActorCritic:
-        return ActorCritic(role, self.configs, self.device)
+        return ActorCritic(role, self.configs, self.device, self.ranks)
 
     def settings(self) -> dict[str, Tensor]:
         return {
@@ -120,33 +130,55 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
-        for learner, rollout in zip(self.learners, self._played, strict=True):
-            self._learn_from(learner, rollout)
+        for group, rollout in zip(self.roles.groups, self._played, strict=True):
+            self._learn_from(group, rollout)
 
-    def _learn_from(self, learner: ActorCritic, rollout: Transitions) -> None:
-        options, lr = self.config.ppo, learner.lr_scheduler(self.step)
+    def _learn_from(self, group: GameGroup[ActorCritic], rollout: Transitions) -> None:
+        learner, options = group.learner, self.config.ppo
+        lr = learner.lr_scheduler(self.step)
         moves = self._moves(learner, rollout)
         active = torch.ones_like(learner.trainable)
         for epoch in range(options.train_epochs):
             if epoch > 0 and options.recompute_advantages:
                 advantage, target, _ = self._advantages(learner, rollout, moves.features)
                 moves = moves._replace(advantage=advantage, target=target)
-            order = learner.shuffle.uniform(moves.action.shape[1]).argsort(dim=1, stable=True)
-            for chosen in order.split(options.minibatch_size, dim=1):
+            minibatches = self._minibatches(group)
+            parts = [rows_of(moves.advantage, chosen) for chosen in minibatches]
+            if options.normalize_advantages:
+                parts = normalized(parts, self.ranks)
+            for chosen, advantage in zip(minibatches, parts, strict=True):
                 batch = Moves(*(rows_of(tensor, chosen) for tensor in moves))
+                batch = batch._replace(advantage=advantage)
                 active = self._update(learner, batch, active, lr)
         learner.follow_statistics(moves.features)
+
+    def _moves_by_shard(self, group: GameGroup[ActorCritic]) -> Tensor:
+        num_games = len(group.numbers)
+        moves = torch.arange(self.config.rollout_length * num_games, device=self.device)
+        by_game = moves.unflatten(0, (-1, num_games)).T[None]  # (1, B, T)
+        return group.by_shard(by_game).mT.flatten(1)
+
+    def _minibatches(self, group: GameGroup[ActorCritic]) -> list[Tensor]:
+        """Return which of the rank's moves each minibatch of an epoch holds, int64 (P, m) each.
+
+        They are shuffled within each shard, of which all minibatches have equal parts.
+        """
+        learner, places = group.learner, self._places[group.learner.name]
+        shards = learner.shards
+        noise = shards.own_part(learner.shuffle.uniform(places.shape[1] * shards.total))
+        order = noise.argsort(dim=1, stable=True).unflatten(0, (-1, shards.num_own))
+        shuffled = places.expand(len(order), -1, -1).gather(2, order)
+        size = self.config.ppo.minibatch_size // shards.total
+        return [part.flatten(1) for part in shuffled.split(size, dim=2)]
 
     def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
         """Make one gradient step; return which members bool (P,) may go on in this step."""
         values, value = learner.net.update_pass(batch.features), learner.value(batch.features)
-        if self.config.ppo.normalize_advantages:
-            batch = batch._replace(advantage=normalized(batch.advantage))
         losses = self._losses(values, value, batch, self._coefficients)
-        active = active & ~(losses.kl.detach() > self._target_kl)  # NaN stays active, to be seen
-        # The sum over members: no member's gradient sees another.
-        learner.update(losses.loss.sum(), lr, active, None)
-        learner.statistics |= {name: value.detach() for name, value in losses._asdict().items()}
+        numbers = learner.differentiate(losses.loss, losses._asdict())
+        active = active & ~(numbers["kl"] > self._target_kl)  # NaN stays active, to be seen
+        learner.descend(lr, active, None)
+        learner.statistics |= numbers
         return active
 
     @torch.no_grad()
@@ -217,10 +249,17 @@ def _value_loss(value: Tensor, batch: Moves, bound: Tensor) -> Tensor:
     return 0.5 * torch.maximum(error, bounded).mean(dim=1)
 
 
-def normalized(advantage: Tensor) -> Tensor:
-    """Return advantages (P, m) of mean 0 and deviation 1."""
-    mean = advantage.mean(dim=1, keepdim=True)
-    return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
+def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:
+    """Return the advantages (P, m) of each minibatch with mean 0 and deviation 1 over all ranks."""
+    means = torch.stack([part.mean(dim=1, keepdim=True) for part in parts])
+    if ranks.size == 1:
+        deviations = torch.stack([part.std(dim=1, keepdim=True, correction=0) for part in parts])
+    else:  # of all minibatches at once
+        variances = torch.stack([part.var(dim=1, keepdim=True, correction=0) for part in parts])
+        means, variances = ranks.moments(torch.stack([means, variances]))
+        deviations = variances.sqrt()
+    rows = zip(parts, means, deviations, strict=True)
+    return [(part - mean) / (deviation + 1e-8) for part, mean, deviation in rows]
 
 
 def _as_it_went_on(rollout: Transitions) -> Transitions:

@@ -1,8 +1,10 @@
 """A replay buffer: a ring of moves, drawn by chance or by priority, and n-step returns.
 
 Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1. Priorities: Schaul
-et al., arXiv 1511.05952, section 3. Axes: P members, G games written at once, R places of the ring,
-B transitions of a batch, N points, D coordinates, F numbers of an observation.
+et al., arXiv 1511.05952, section 3. Every shard has a ring of its own, from which a part of each
+batch is drawn. Axes: P members, S shards of this rank, Q = P * S rings, G games written to a ring
+at once, R places of a ring, B transitions of a batch, N points, D coordinates, F numbers of an
+observation.
 """
 
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from hpsearch.trainers import config as configs
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.members import column
+from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
 
 
@@ -35,13 +38,13 @@ class Batch(NamedTuple):
     known: Tensor
     """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
     stored after the last move that a game is allowed"""
-    places: Tensor  # int64 (P, B): where the first moves lie in the ring
+    places: Tensor  # int64 (P, B): where the first moves lie in their ring
 
 
 class Rings(NamedTuple):
-    """What is stored of each move, as in `Transitions`, with R places instead of B games."""
+    """What is stored of each move, as in `Transitions`, with Q rings of R places."""
 
-    points: Tensor  # int32 (P, R, N, D), or (P, R, 0, D) where they are not asked for
+    points: Tensor  # int32 (Q, R, N, D), or (Q, R, 0, D) where they are not asked for
     observation: Tensor
     subset: Tensor
     action: Tensor
@@ -51,9 +54,9 @@ class Rings(NamedTuple):
 
 
 def _flat(places: Tensor, num_places: int) -> Tensor:
-    """Return ``places`` (P, B), wrapped around, as places among those of all members."""
-    members = torch.arange(len(places), device=places.device)[:, None]
-    return members * num_places + places % num_places
+    """Return ``places`` (Q, B), wrapped around, as places among those of all rings."""
+    rings = torch.arange(len(places), device=places.device)[:, None]
+    return rings * num_places + places % num_places
 
 
 def look_up(
@@ -66,10 +69,10 @@ def look_up(
     gamma: Tensor,
     n_step: int,
 ) -> Batch:
-    """Return the moves at ``places`` int64 (P, B), each with its ``weight``, and what follows them.
+    """Return the moves at ``places`` int64 (Q, B), each with its ``weight``, and what follows them.
 
-    A game's next move lies ``num_games`` places further on; ``added`` int64 (P,) moves were stored
-    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (P,).
+    A game's next move lies ``num_games`` places further on; ``added`` int64 (Q,) moves were stored
+    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,).
     """
     num_places = rings.reward.shape[1]
     first, gamma = _flat(places, num_places), gamma[:, None]
@@ -124,30 +127,37 @@ class Priorities:
     """How often each place of a ring is drawn, and the weights that correct for it."""
 
     def __init__(
-        self, size: int, options: Sequence[PrioritisedReplay], device: torch.device
+        self,
+        size: int,
+        options: Sequence[PrioritisedReplay],
+        device: torch.device,
+        shards: Shards = WHOLE,
     ) -> None:
+        self._shards = shards
         self._alpha = column([option.alpha for option in options], device)[:, None]
         self._beta = column([option.beta for option in options], device)[:, None]
         self._beta_steps = column([option.beta_steps for option in options], device)[:, None]
         self._eps = column([option.eps for option in options], device)[:, None]
-        # float32 (P, R), to the power alpha; 0 where nothing lies
-        self.priority = torch.zeros(len(options), size, device=device)
-        # float32 (P,), the highest so far; a new transition gets it
-        self.highest = torch.ones(len(options), device=device)
+        num_rings = len(options) * shards.num_own
+        # float32 (Q, R), to the power alpha; 0 where nothing lies
+        self.priority = torch.zeros(num_rings, size, device=device)
+        # float32 (Q,), the highest so far; a new transition gets it
+        self.highest = torch.ones(num_rings, device=device)
 
     def add(self, places: Tensor, complete: Tensor, are_there: Tensor) -> None:
-        """Take in new moves at ``places`` int64 (P, G), not to be drawn before the next ones.
+        """Take in new moves at ``places`` int64 (Q, G), not to be drawn before the next ones.
 
-        Those at ``complete`` (P, G), if ``are_there`` bool (P,), get the highest priority now.
+        Those at ``complete`` (Q, G), if ``are_there`` bool (Q,), get the highest priority now.
         """
         self.priority.scatter_(1, places, 0.0)
         highest = (self.highest * are_there)[:, None]
         self.priority.scatter_(1, complete, highest.expand(complete.shape))
 
     def sample(self, noise: Tensor, filled: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """Return places int64 (P, B) drawn by ``noise`` float64 (P, B), and weights (P, B).
+        """Return places int64 (Q, B) drawn by ``noise`` float64 (Q, B), and weights (Q, B).
 
-        A weight is (number of transitions times probability)^-beta, over the batch's largest.
+        A weight is (number of transitions times probability)^-beta, over the largest of the ring's.
+        ``filled`` (Q, 1) is that number, ``step`` int64 (P,) the members'.
         """
         cumulated = self.priority.double().cumsum(dim=1)
         total = cumulated[:, -1:]
@@ -157,16 +167,18 @@ class Priorities:
         share = self.priority.gather(1, places) / total.float()
         progress = (step[:, None] / self._beta_steps).clamp(max=1.0)
         beta = torch.lerp(self._beta, torch.ones_like(self._beta), progress)
+        beta = self._shards.per_shard(beta)
         weights = torch.where(total > 0, filled * share, 1.0) ** -beta
         return places, weights / weights.amax(dim=1, keepdim=True)
 
     def update(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities at ``places`` (P, B) by the errors float32 (P, B) made there.
+        """Set the priorities at ``places`` (Q, B) by the errors float32 (Q, B) made there.
 
         What is not to be drawn stays so: updates may be made while there is nothing to learn from.
         """
         # Of a net that diverged an error may be no number; what is drawn must lie in the ring.
-        priority = (errors.abs().nan_to_num() + self._eps) ** self._alpha
+        eps, alpha = self._shards.per_shard(self._eps), self._shards.per_shard(self._alpha)
+        priority = (errors.abs().nan_to_num() + eps) ** alpha
         priority = priority.where(self.priority.gather(1, places) > 0, 0.0)
         self.priority.scatter_(1, places, priority)
         torch.maximum(self.highest, priority.amax(dim=1), out=self.highest)
@@ -176,7 +188,10 @@ class Priorities:
         self.highest.fill_(1.0)
 
     def state(self) -> dict[str, Tensor]:
-        return {"priority": self.priority, "highest": self.highest}
+        highest = self.highest
+        if self._shards.total > 1:
+            highest = highest.unflatten(0, (-1, self._shards.num_own))
+        return {"priority": self._shards.of_members(self.priority), "highest": highest}
 
     def settings(self) -> dict[str, Tensor]:
         return {
@@ -199,20 +214,22 @@ class ReplayBuffer:
         options: Sequence[configs.ReplayBufferConfig],
         stream: Stream,
         how: Literal["off", "default"],
+        shards: Shards = WHOLE,
     ) -> None:
         """Make room for the moves of one member for each of ``options``.
 
         ``points_shape`` is (N, D), or (0, D) where points are not asked for; observations are cut
         off at ``observation_size``. ``num_games`` moves, one a game, are added at a time. ``how``
-        says whether looking up is compiled.
+        says whether looking up is compiled; of each count given, ``shards`` say what is here.
         """
-        self.size = options[0].buffer_size  # C
-        self._num_games = num_games
-        self._num_places = self.size + num_games
+        self._shards = shards
+        self.size = options[0].buffer_size // shards.total  # of a ring
+        self._num_games = num_games // shards.total
+        self._num_places = self.size + self._num_games
         self._look_up = compiled(look_up, how)
         self._stream = stream
         device = stream.keys.device
-        places = (len(options), self._num_places)
+        places = (len(options) * shards.num_own, self._num_places)
         self._rings = Rings(
             points=torch.full((*places, *points_shape), -1, dtype=torch.int32, device=device),
             observation=torch.zeros(*places, observation_size, device=device),
@@ -222,21 +239,25 @@ class ReplayBuffer:
             done=torch.zeros(places, dtype=torch.bool, device=device),
             last=torch.zeros(places, dtype=torch.bool, device=device),
         )
-        self._games = torch.arange(num_games, device=device)
-        # int64 (P,), moves added so far
+        self._games = torch.arange(self._num_games, device=device)
+        # int64 (P,), moves added so far to each ring
         self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
         prioritised = [option.prioritised for option in options if option.prioritised is not None]
         num = self._num_places
-        self._priorities = Priorities(num, prioritised, device) if prioritised else None
+        self._priorities = Priorities(num, prioritised, device, shards) if prioritised else None
 
     @property
     def filled(self) -> Tensor:
-        """Return how many moves can be drawn, int64 (P,)."""
+        """Return how many moves can be drawn from each ring, int64 (P,)."""
         return (self.added - self._num_games).clamp(0, self.size)
 
     def add(self, seen: Transitions) -> None:
-        """Write the newest move of every game over the oldest ones."""
-        places = (self.added[:, None] + self._games) % self._num_places
+        """Write the newest move of every game over the oldest ones; the games of a ring in a row.
+
+        ``seen`` has the axes (Q, G).
+        """
+        added = self._shards.per_shard(self.added)
+        places = (added[:, None] + self._games) % self._num_places
         flat = _flat(places, self._num_places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
         moves = Rings(
@@ -248,40 +269,46 @@ class ReplayBuffer:
             ring.flatten(0, 1).index_copy_(0, flat, rows.flatten(0, 1))
         if self._priorities is not None:
             complete = (places - self._num_games) % self._num_places
-            self._priorities.add(places, complete, self.added > 0)
+            self._priorities.add(places, complete, added > 0)
         self.added += self._num_games
 
     def sample(self, batch_size: int, n_step: int, gamma: Tensor, step: Tensor) -> Batch:
-        """Return ``batch_size`` transitions of each member, drawn by its own stream; see `look_up`.
+        """Return what this process has of ``batch_size`` transitions of each member; see `look_up`.
 
-        The correction of priorities grows with ``step`` int64 (P,). While there is nothing to draw,
-        what is returned means nothing.
+        They are drawn by the member's own stream, as many from each ring. The correction of
+        priorities grows with ``step`` int64 (P,). While there is nothing to draw, what is returned
+        means nothing.
         """
-        noise, filled = self._stream.uniform(batch_size).double(), self.filled[:, None]
+        noise = self._shards.own_part(self._stream.uniform(batch_size)).double()
+        per_shard = self._shards.per_shard
+        added, filled = per_shard(self.added), per_shard(self.filled)[:, None]
         if self._priorities is None:
-            oldest = self.added[:, None] - self._num_games - filled
+            oldest = added[:, None] - self._num_games - filled
             places = (oldest + (noise * filled).long()) % self._num_places
             weight = torch.ones_like(noise, dtype=torch.float32)
         else:
             places, weight = self._priorities.sample(noise, filled, step)
-        return self._look_up(
+        batch = self._look_up(
             self._rings,
             self._num_games,
             places=places,
             weight=weight,
-            added=self.added,
-            gamma=gamma,
+            added=added,
+            gamma=per_shard(gamma),
             n_step=n_step,
         )
+        return Batch(*map(self._shards.of_members, batch))
 
     def reprioritise(self, places: Tensor, errors: Tensor) -> None:
+        """Set the priorities of a batch's moves by the errors (P, B) made there."""
         if self._priorities is not None:
-            self._priorities.update(places, errors)
+            of_shards = self._shards.of_shards
+            self._priorities.update(of_shards(places), of_shards(errors))
 
     def leave_games(self, member: int) -> None:
         """Let one member's next moves be of other games: where its last ones led stays unknown."""
         newest = (self.added[member] - self._num_games + self._games) % self._num_places
-        self._rings.last[member].index_fill_(0, newest, True)
+        self._rings.last[self._shards.rows_of(member)].index_fill_(1, newest, True)
 
     def forget(self) -> None:
         self.added.zero_()
@@ -289,8 +316,18 @@ class ReplayBuffer:
             self._priorities.forget()
 
     def state(self) -> dict[str, Tensor]:
-        own = {"added": self.added, "counters": self._stream.counters, **self._rings._asdict()}
+        rings = {k: self._shards.of_members(ring) for k, ring in self._rings._asdict().items()}
+        own = {"added": self.added, "counters": self._stream.counters, **rings}
         return own | ({} if self._priorities is None else self._priorities.state())
+
+    def places(self) -> dict[str, Tensor]:
+        """Return which places of all shards' rings are here, by the names of the state."""
+        names = [*Rings._fields, *([] if self._priorities is None else ["priority"])]
+        rings = self._shards.places(self._num_places, self.added.device)
+        places = dict.fromkeys(names, rings)
+        if self._priorities is not None and self._shards.total > 1:
+            places["highest"] = self._shards.places(1, self.added.device)
+        return places
 
     def settings(self) -> dict[str, Tensor]:
         priorities = {} if self._priorities is None else self._priorities.settings()

@@ -22,6 +22,7 @@ from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
 from hpsearch.trainers.policies import Policy, Position, Turn
+from hpsearch.trainers.ranks import Ranks
 
 
 class Transitions(NamedTuple):
@@ -56,14 +57,20 @@ SavedPlayers = Mapping[tuple[str, str], SavedPlayer]  # by role and path
 
 @dataclass(frozen=True)
 class GameGroup(Generic[L]):
-    """The games in which one role learns, and who plays them."""
+    """The games of this rank in which one role learns, and who plays them."""
 
     learner: L
-    lanes: slice  # which of all games
+    lanes: slice  # which of the rank's games
+    numbers: Tensor  # int64 (B,), which of the role's games on all ranks
+    num_parts: int  # S, of equal parts of the games, each against another snapshot
     host: Policy
     agent: Policy
     draws: Draws | None  # which of several opponents each game has; None where there is one
     snapshots_at: int  # the place of the other role's snapshots among them, -1 where they are not
+
+    def by_shard(self, games: Tensor) -> Tensor:
+        """Return (P * own shards, games of a shard, ...) of (P, B, ...)."""
+        return self.learner.shards.split(games, self.num_parts)
 
 
 class Roles(Generic[L]):
@@ -75,6 +82,7 @@ class Roles(Generic[L]):
         configs: Sequence[CommonConfig],
         device: torch.device,
         saved_players: SavedPlayers,
+        ranks: Ranks,
     ) -> None:
         self.saved_players = dict(saved_players)
         self._learners, self._config, self._device = learners, configs[0], device
@@ -85,7 +93,7 @@ class Roles(Generic[L]):
         if pools:
             for name, learner in learners.items():
                 keys = member_stream(self._seeds, device, name, "snapshots").keys
-                self.snapshots[name] = Snapshots(name, learner.net, pools, keys)
+                self.snapshots[name] = Snapshots(name, learner.net, pools, keys, ranks)
         groups: list[GameGroup[L]] = []
         for learner in learners.values():
             groups.append(self._group(learner, groups[-1].lanes.stop if groups else 0))
@@ -98,19 +106,21 @@ class Roles(Generic[L]):
         """Return the games of a learner, the first of which is in lane ``first``."""
         role, other = learner.name, players.OTHER[learner.name]
         own: Policy = learner.policy(learner.net)
-        num_games = self._config.learning()[role].rollout_size
-        lanes = slice(first, first + num_games)
+        num_games, pool = self._config.learning()[role].rollout_size, self._config.snapshots()
+        num_parts = 1 if pool is None else pool.at_once
+        numbers = learner.shards.lanes(num_games, num_parts, self._device)
+        games = slice(first, first + len(numbers)), numbers, num_parts
         listed = self._config.listed_against(role)
         if not listed:
             opponent = self._opponent(other, self._config.players()[other])
-            return GameGroup(learner, lanes, *players.host_first(role, own, opponent), None, -1)
+            return GameGroup(learner, *games, *players.host_first(role, own, opponent), None, -1)
         keys = member_stream(self._seeds, self._device, role, "opponents").keys
-        draws = Draws([item.weight for item in listed], keys, num_games)
+        draws = Draws([item.weight for item in listed], keys, num_games, numbers)
         mixed = [self._opponent(other, item) for item in listed]
         opponent = policies.MixedPolicy(mixed, draws.opponent)
         host, agent = players.host_first(role, own, opponent)
         places = [n for n, item in enumerate(listed) if isinstance(item, players.ListedSnapshots)]
-        return GameGroup(learner, lanes, host, agent, draws, places[0] if places else -1)
+        return GameGroup(learner, *games, host, agent, draws, places[0] if places else -1)
 
     def _opponent(self, role: str, player: Player | players.ListedOpponent | None) -> Policy:
         """Return a role as the other one meets it, by what its configuration says."""
@@ -164,9 +174,20 @@ class Rollouts(Generic[L]):
         self.kernel = BACKENDS[backend]
         self.encoder = HostActionEncoder(config.dimension)
         keys = member_stream(seeds, step.device, "starts").keys
-        num_games = roles.groups[-1].lanes.stop  # the host's first, then the agent's
+        # Of all ranks: the host's games first, then the agent's.
+        self._num_games, lanes = 0, []
+        for group in roles.groups:
+            lanes.append(self._num_games + group.numbers)
+            self._num_games += config.learning()[group.learner.name].rollout_size
+        self.lanes = torch.cat(lanes)  # int64 (B,), which of them are this rank's
         self.fused_game = FusedGame(
-            game_config(config), keys, num_games, step.device, backend, observes=True
+            game_config(config),
+            keys,
+            len(self.lanes),
+            step.device,
+            backend,
+            observes=True,
+            lanes=self.lanes,
         )
         self._stream = member_stream(seeds, step.device, "play")
 
@@ -183,7 +204,9 @@ class Rollouts(Generic[L]):
             if group.draws is not None:
                 group.draws.draw(game.starts[:, group.lanes], self.kernel.uniform)
         before = Position(points, lambda: observation)
-        noise = self._stream.uniform(game.num_games * 6).unflatten(1, (game.num_games, 6))
+        noise = self._stream.uniform(self._num_games * 6).unflatten(1, (self._num_games, 6))
+        if len(self.lanes) < self._num_games:
+            noise = noise[:, self.lanes]
         chosen = [self._choose(group, before, noise) for group in self._roles.groups]
         action, axis = (torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True))
         step = game.step(action, axis)
@@ -236,6 +259,10 @@ class Rollouts(Generic[L]):
         after = Position(seen.next_points, lambda: seen.next_observation)
         never = torch.zeros_like(noise[..., 0])
         return seen._replace(next_subset=group.host(Turn(after, None, noise, never)))
+
+    def places(self) -> dict[str, Tensor]:
+        """Return which of all ranks' games are here, by the names of the state."""
+        return prefixed("fused_game", dict.fromkeys(self.fused_game.state(), self.lanes))
 
     def state(self) -> dict[str, Tensor]:
         games = prefixed("fused_game", self.fused_game.state())

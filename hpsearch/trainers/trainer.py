@@ -29,6 +29,7 @@ from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.optim import Optimizer
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rollouts import L, Roles, Rollouts, SavedPlayers, game_config
 
 C = TypeVar("C", bound=CommonConfig)
@@ -39,28 +40,36 @@ class Trainer(ABC, Generic[C, L]):
 
     Attributes:
         configs: of each member; config: the first one, for the fields that all members share.
+        ranks: the processes that train these members together.
         step: int64 (P,), training steps that each member has made.
         learners: the roles that learn; host, agent: by name, None where it does not learn.
         roles: how they play, and their opponents; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
     """
 
-    def __init__(self, configs: Sequence[C], saved: SavedPlayers | None = None) -> None:
+    def __init__(
+        self,
+        configs: Sequence[C],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
         """Build a fresh population, one member for each of ``configs``, all of one shape.
 
-        ``saved`` players by role and path have been loaded already; others are loaded now.
-        ValueError if they are not of one shape, ConflictError if the machine has no such device.
+        ``saved`` players by role and path have been loaded already; others are loaded now. Of
+        several ``ranks`` each makes the same calls. ValueError if they are not of one shape or the
+        ranks do not divide its shards, ConflictError if the machine has no such device.
         """
         if len({shape_key(config) for config in configs}) != 1:
             raise ValueError("members of one population must share every field but per-member ones")
         self.configs = tuple(configs)
         self.config = configs[0]
+        self.ranks = ranks
         self.device = _prepared_device(self.config)
         self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
         learners = {name: self._learner(name) for name in self.config.learning()}
         self.learners = tuple(learners.values())
         self.host, self.agent = learners.get("host"), learners.get("agent")
-        self.roles = Roles(learners, configs, self.device, saved or {})
+        self.roles = Roles(learners, configs, self.device, saved or {}, ranks)
         self.host_policy, self.agent_policy = self.roles.host_policy, self.roles.agent_policy
         self.rollouts = Rollouts(configs, self.roles, self.step)
         self.fused_game = self.rollouts.fused_game
@@ -238,6 +247,17 @@ class Trainer(ABC, Generic[C, L]):
             state |= prefixed(learner.name, learner.state())
         return state
 
+    def places(self) -> dict[str, Tensor]:
+        """Return of each tensor of the state that is shared out which places are this rank's.
+
+        They are int64, of the axis after the members'. All other tensors are the same on all ranks,
+        but for the counts of `counts`.
+        """
+        places = self.rollouts.places()
+        for learner in self.learners:
+            places |= prefixed(learner.name, learner.places())
+        return places
+
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say of each member, with the member axis first.
 
@@ -261,7 +281,7 @@ class Trainer(ABC, Generic[C, L]):
             raise ValueError(
                 "a member's place can pass only to one that shares every field but per-member ones"
             )
-        fresh = type(self)([config], self.roles.saved_players)
+        fresh = type(self)([config], self.roles.saved_players, self.ranks)
         own = self.settings()
         for name, tensor in fresh.settings().items():
             own[name][member].copy_(tensor[0])
@@ -341,7 +361,7 @@ class Trainer(ABC, Generic[C, L]):
     def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""
         configs = [self.configs[member] for member in members]
-        selected = type(self)(configs, self.roles.saved_players)
+        selected = type(self)(configs, self.roles.saved_players, self.ranks)
         state = self.state()
         for row, member in enumerate(members):
             selected.load_member(row, {name: tensor[member] for name, tensor in state.items()})

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -185,31 +186,31 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+def members_of(tiny_config, algorithm, case=PLAIN, **changes):
+    """Return three configurations of one shape that differ wherever members may."""
+    learning = ["host", "agent"] if case.role == "both" else [case.role]
+    configs = []
+    for p in range(3):
+        of_role, of_all = PER_MEMBER[algorithm](p)
+        common = {
+            "optim.args.lr": 1e-3 * (p + 1),
+            "optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": 5 + p},
+            "max_grad_norm": 0.1 * 3**p,
+            "gamma": 0.8 + 0.09 * p,
+        }
+        mine = {
+            f"{name}.{key}": value
+            for name in learning
+            for key, value in {**case.both, **common, **of_role}.items()
+        }
+        options = {**ROLES[case.role], **mine, **of_all, **case.options, "seed": 10 + p}
+        configs.append(tiny_config({**options, **changes}, algorithm))
+    return configs
+
+
 @pytest.fixture
 def members(tiny_config):
-    """Return a function to three configurations of one shape that differ wherever members may."""
-
-    def make(algorithm, case=PLAIN, **changes):
-        learning = ["host", "agent"] if case.role == "both" else [case.role]
-        configs = []
-        for p in range(3):
-            of_role, of_all = PER_MEMBER[algorithm](p)
-            common = {
-                "optim.args.lr": 1e-3 * (p + 1),
-                "optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": 5 + p},
-                "max_grad_norm": 0.1 * 3**p,
-                "gamma": 0.8 + 0.09 * p,
-            }
-            mine = {
-                f"{name}.{key}": value
-                for name in learning
-                for key, value in {**case.both, **common, **of_role}.items()
-            }
-            options = {**ROLES[case.role], **mine, **of_all, **case.options, "seed": 10 + p}
-            configs.append(tiny_config({**options, **changes}, algorithm))
-        return configs
-
-    return make
+    return partial(members_of, tiny_config)
 
 
 def assert_same(state, other, exact=True) -> None:

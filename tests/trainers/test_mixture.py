@@ -22,7 +22,7 @@ POOL = {
 
 
 def drawn(keys: torch.Tensor, starts: torch.Tensor, weights: tuple[float, ...]) -> torch.Tensor:
-    draws = Draws(weights, keys, starts.shape[1])
+    draws = Draws(weights, keys, starts.shape[1], torch.arange(starts.shape[1]))
     draws.draw(starts, uniform)
     return draws.opponent.clone()
 
@@ -67,7 +67,7 @@ class Always:
 
 
 def test_each_game_is_played_by_the_opponent_that_was_drawn_for_it():
-    draws = Draws((1.0, 1.0, 1.0), KEYS, 20)
+    draws = Draws((1.0, 1.0, 1.0), KEYS, 20, torch.arange(20))
     draws.draw(torch.zeros(3, 20, dtype=torch.int64), uniform)
     policy = MixedPolicy((Always(5), Always(6), Always(7)), draws.opponent)
     position = Position.of(torch.zeros(3, 20, 4, 3, dtype=torch.int32))

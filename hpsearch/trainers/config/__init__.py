@@ -16,6 +16,7 @@ from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, S
 from hpsearch.trainers.config.ppo import PPOConfig, PPORole
 
 __all__ = [
+    "ADDED",
     "GAME",
     "CommonConfig",
     "DQNConfig",
@@ -40,6 +41,8 @@ TrainerConfig = DQNConfig | PPOConfig
 
 GAME = ("dimension", "max_num_points", "max_value", "reposition")
 """keys of the game; players who differ in one of them cannot meet"""
+ADDED = {"shards": 1}
+"""keys that configurations of before version 0.3 lack, with what these trained by"""
 MAY_CHANGE = frozenset({"steps", "evaluation", "checkpoint", "monitor"})
 """keys that decide how long is trained and what is looked at, not what was trained so far"""
 
@@ -49,12 +52,15 @@ def read_config(data: object, *, source: str) -> TrainerConfig:
 
     Raises ConfigError listing every missing, unknown or wrong key with its dotted path.
     """
+    if isinstance(data, Mapping):
+        data = ADDED | dict(data)
     config: TrainerConfig = read_hint(TrainerConfig, data, source=source)
     return config
 
 
 def training_differences(saved: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     """Return the top keys in which two plain configurations train differently."""
+    saved, own = ADDED | dict(saved), ADDED | dict(own)
     keys = sorted((saved.keys() | own.keys()) - MAY_CHANGE)
     return [key for key in keys if saved.get(key) != own.get(key)]
 

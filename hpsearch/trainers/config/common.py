@@ -146,6 +146,9 @@ class CommonConfig:
     """what a host earns: 1 for the last move, -1 for each, or the share of the points it removes"""
     rollout_length: Positive
     """moves of every game a step, T"""
+    shards: Positive
+    """equal parts of games, memories and batches, which ranks share out among them; files that are
+    older than this key are read as 1"""
     opponents: OpponentPool | tuple[ListedOpponent, ...] | None
     """snapshots that two learning roles meet; or a list of players, of which each game draws one by
     their weights; none: each role meets the other one"""
@@ -230,6 +233,18 @@ class CommonConfig:
             yield f"checkpoint.best {unknown_name('metric', best, metrics)}"
         yield from self._list_faults(learning)
         yield from self._pool_faults(learning)
+        yield from self._shard_faults(learning)
+
+    def _shard_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
+        pool = self.snapshots()
+        at_once = 1 if pool is None else pool.at_once
+        for name, role in learning.items():
+            size = role.rollout_size
+            if size // at_once % self.shards:
+                rule = f"shards must divide {name}.rollout_size={size}"
+                if at_once > 1:
+                    rule += f" over opponents.at_once={at_once}"
+                yield f"{rule}, but is {self.shards}"
 
     def _list_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
         others = {name: player for name, player in self.players().items() if name not in learning}

@@ -115,6 +115,13 @@ class DQNConfig(CommonConfig):
                 "replay_buffer.buffer_size must hold the transitions of one move of every "
                 f"game, rollout_size={most}"
             )
+        sizes = {"replay_buffer.buffer_size": self.replay_buffer.buffer_size}
+        for name, role in self.learning().items():
+            assert isinstance(role, DQNRole)
+            sizes[f"{name}.batch_size"] = role.batch_size
+        for path, size in sizes.items():
+            if size % self.shards:
+                yield f"shards must divide {path}={size}, but is {self.shards}"
         if self.dqn.minimax and self.dqn.n_step > 1:
             n_step = self.dqn.n_step
             yield f"dqn.minimax looks one move ahead, so dqn.n_step must be 1, but is {n_step}"

@@ -104,5 +104,8 @@ class PPOConfig(CommonConfig):
                     f"ppo.minibatch_size must not exceed the {moves} moves that the {name} makes a "
                     f"step (rollout_size times rollout_length), but is {self.ppo.minibatch_size}"
                 )
+        if self.ppo.minibatch_size % self.shards:
+            size = self.ppo.minibatch_size
+            yield f"shards must divide ppo.minibatch_size={size}, but is {self.shards}"
         if self.ppo.minibatch_size == 1 and self.ppo.normalize_advantages:
             yield "ppo.minibatch_size must be at least 2 where advantages are normalized"

@@ -1,0 +1,144 @@
+"""Ranks: the processes that train one population together, and which games each of them plays.
+
+Every rank holds the same weights and decides the same. Its own are games, and the memory of what
+happened in them; what is computed of these alone is averaged or gathered. Games are shared out by
+shards, whose number is a key of the configuration: a rank has one or more of them, so the games and
+what is learned from them do not depend on how many ranks there are. Axes: P members, B games, S
+shards, G ranks.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among all that train together, by the default group of torch.distributed.
+
+    All ranks make the same calls in the same order.
+    """
+
+    rank: int
+    size: int  # G
+
+    def average(self, tensor: Tensor) -> Tensor:
+        """Return the mean of the ranks' tensors, of the same bits on each; changes ``tensor``."""
+        if self.size == 1:
+            return tensor
+        distributed.all_reduce(tensor)
+        return tensor.div_(self.size)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return the ranks' tensors of one shape as (G, ...); gradients pass to all of them."""
+        if self.size == 1:
+            return tensor[None]
+        gathered: Tensor = _Gather.apply(tensor, self)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def moments(self, own: Tensor) -> Tensor:
+        """Return the mean and variance (2, ...) of all ranks' numbers, of which each has as many.
+
+        ``own`` are those of this rank's. Chan, Golub, LeVeque, "Updating formulae and a pairwise
+        algorithm for computing sample variances" (1979).
+        """
+        means, variances = self.gather(own).unbind(1)
+        mean = means.mean(dim=0)
+        return torch.stack([mean, (variances + (means - mean).square()).mean(dim=0)])
+
+
+ALONE = Ranks(0, 1)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
+        context.ranks = ranks
+        parts = [torch.empty_like(tensor) for _ in range(ranks.size)]
+        distributed.all_gather(parts, tensor.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        # Every rank's loss depends on every rank's part.
+        gradient = gradient.contiguous()
+        distributed.all_reduce(gradient)
+        return gradient[context.ranks.rank], None
+
+
+def mean_and_variance(x: Tensor, dim: int, ranks: Ranks) -> tuple[Tensor, Tensor]:
+    """Return the moments of all ranks' numbers along an axis, kept as 1; not of a sample."""
+    mean, variance = x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
+    if ranks.size > 1:
+        mean, variance = ranks.moments(torch.stack([mean, variance])).unbind(0)
+    return mean, variance
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Which shards of all games and memories this rank has."""
+
+    total: int  # S
+    first: int
+    num_own: int
+
+    @classmethod
+    def of(cls, total: int, ranks: Ranks) -> "Shards":
+        """Share ``total`` shards out; a ValueError if the ranks cannot have as many each."""
+        if total % ranks.size:
+            raise ValueError(
+                f"the number of ranks must divide shards={total}, but is {ranks.size}; "
+                "shards is a key of the trainer's configuration"
+            )
+        num = total // ranks.size
+        return cls(total, ranks.rank * num, num)
+
+    @property
+    def own(self) -> slice:
+        return slice(self.first, self.first + self.num_own)
+
+    def lanes(self, num_games: int, num_groups: int, device: torch.device) -> Tensor:
+        """Return which of ``num_games`` games are this rank's, int64 (B,).
+
+        Of each of ``num_groups`` equal groups of games it has a part.
+        """
+        lanes = torch.arange(num_games, device=device).view(num_groups, self.total, -1)
+        return lanes[:, self.own].flatten()
+
+    def split(self, tensor: Tensor, num_groups: int) -> Tensor:
+        """Return (P * S, B / S, ...) of own games (P, B, ...), which `lanes` put in order."""
+        by_group: Tensor = tensor.unflatten(1, (num_groups, self.num_own, -1))
+        return by_group.transpose(1, 2).flatten(2, 3).flatten(0, 1)
+
+    def own_part(self, tensor: Tensor) -> Tensor:
+        """Return (P * own S, n / S) of the numbers (P, n) that are drawn for all shards."""
+        by_shard: Tensor = tensor.unflatten(1, (self.total, -1))
+        return by_shard[:, self.own].flatten(0, 1)
+
+    def places(self, size: int, device: torch.device) -> Tensor:
+        """Return which of the places of all shards, each of ``size``, are this rank's, int64."""
+        places = torch.arange(self.total * size, device=device).unflatten(0, (self.total, -1))
+        return places[self.own].flatten()
+
+    def of_members(self, tensor: Tensor) -> Tensor:
+        """Return (P, own S * n, ...), a view of (P * own S, n, ...)."""
+        by_shard: Tensor = tensor.unflatten(0, (-1, self.num_own))
+        return by_shard.flatten(1, 2)
+
+    def of_shards(self, tensor: Tensor) -> Tensor:
+        """Return (P * own S, n, ...) of (P, own S * n, ...)."""
+        by_shard: Tensor = tensor.unflatten(1, (self.num_own, -1))
+        return by_shard.flatten(0, 1)
+
+    def rows_of(self, member: int) -> slice:
+        """Return one member's rows of (P * own S, ...)."""
+        return slice(member * self.num_own, (member + 1) * self.num_own)
+
+    def per_shard(self, numbers: Tensor) -> Tensor:
+        """Return (P * own S, ...) of one number for each member (P, ...)."""
+        return numbers.repeat_interleave(self.num_own, dim=0)
+
+
+WHOLE = Shards(1, 0, 1)
