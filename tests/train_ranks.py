@@ -1,41 +1,63 @@
-"""Trains the cases of a file on one of several ranks, and saves what came of them.
+"""Trains cases on several ranks, stage after stage, and saves what came of them.
 
-    python tests/train_ranks.py RANK SIZE FOLDER
+    python tests/train_ranks.py RANK FOLDER
 
-A process of its own, because torch.distributed has one default group. FOLDER holds cases.json, and
-is where the ranks meet; the state of each case goes to CASE-RANK.pt.
+A process of its own, because torch.distributed has one default group. FOLDER holds stages.json, and
+is where the ranks meet; the state of each case goes to STAGE/CASE-RANK.pt.
 """
 
 import json
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import numba
 import torch
 from torch import distributed
 
+from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.ranks import Ranks
 
 
-def main(rank: int, size: int, folder: Path) -> None:
+def train(case: dict, ranks: Ranks) -> dict:
+    trainer = build([read_config(config, source="test") for config in case["configs"]], ranks)
+    members = range(trainer.num_members)
+    if "load" in case:
+        for member in members:
+            path = checkpoint.newest(Path(case["load"]) / str(member))
+            assert path is not None
+            trainer.load(path, member)
+    trainer.train(case["steps"])
+    if "save" in case:
+        for member in members:
+            trainer.save(Path(case["save"]) / str(member), member)
+    return {
+        "state": trainer.state(),
+        "places": trainer.places(),
+        "statistics": trainer.statistics(),
+    }
+
+
+def main(rank: int, folder: Path) -> None:
     numba.get_num_threads()
     torch.set_num_threads(1)
-    meeting = f"file://{folder / 'meeting'}"
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size)
-    for name, case in json.loads((folder / "cases.json").read_text()).items():
-        configs = [read_config(config, source="test") for config in case["configs"]]
-        trainer = build(configs, Ranks(rank, size))
-        trainer.train(case["steps"])
-        content = {
-            "state": trainer.state(),
-            "places": trainer.places(),
-            "statistics": trainer.statistics(),
-        }
-        torch.save(content, folder / f"{name}-{rank}.pt")
-    distributed.destroy_process_group()
+    for stage, plan in json.loads((folder / "stages.json").read_text()).items():
+        if rank >= plan["size"]:
+            continue
+        distributed.init_process_group(
+            "gloo",
+            init_method=f"file://{folder / stage}-meeting",
+            rank=rank,
+            world_size=plan["size"],
+            timeout=timedelta(seconds=120),
+        )
+        (folder / stage).mkdir(exist_ok=True)
+        for name, case in plan["cases"].items():
+            torch.save(train(case, Ranks(rank, plan["size"])), folder / stage / f"{name}-{rank}.pt")
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(int(sys.argv[1]), Path(sys.argv[2]))

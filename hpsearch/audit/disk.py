@@ -201,7 +201,7 @@ def _compared(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str
     """Return a checkpoint's state, or in what it differs from its manifest."""
     try:
         listed = parse_json(manifest)
-        for name in ("tensors.safetensors", "state.json"):
+        for name in dict.fromkeys(("tensors.safetensors", "state.json", *listed)):
             with open_file(folder / name) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
                     return None, f"{name} differs from its manifest"

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import torch
 from torch import Tensor
 
 from hpsearch import files
@@ -28,8 +29,10 @@ from hpsearch.files import flush
 from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
+from hpsearch.trainers.ranks import ALONE, Ranks
 
-TENSORS = "tensors.safetensors"
+TENSORS_SUFFIX = ".safetensors"
+TENSORS = f"tensors{TENSORS_SUFFIX}"
 
 BORN, PERIODIC, TIMED, BEST = "born", "periodic", "timed", "best"
 REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
@@ -45,39 +48,87 @@ class Checkpoint:
     kind: str  # why it was written
 
 
+Runs = tuple[tuple[NonNegative, ...], ...]
+"""places along an axis: from, to and not with; from, to; and so on"""
+
+
 @dataclass(frozen=True)
 class _State:
     step: NonNegative
     config: dict[str, Any]
     parents: tuple[str, ...]
     kind: str
+    shares: tuple[dict[str, Runs], ...] = ()
+    """of each rank that wrote the checkpoint, where what it has of a tensor lies in the whole"""
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> Path:
+def save(
+    folder: Path,
+    checkpoint: Checkpoint,
+    ranks: Ranks = ALONE,
+    places: Mapping[str, Tensor] | None = None,
+) -> Path:
     """Write a checkpoint below ``folder`` and return its path.
 
     A whole checkpoint of the same step is kept as it is, a damaged one replaced. OSError if the
-    disk is full or not writable; what was there before stays.
+    disk is full or not writable; what was there before stays. Of several ``ranks`` each writes what
+    it has of the tensors whose ``places`` in the whole (int64, of the first axis) are named, the
+    first one all else, and the manifest last.
     """
-    target = path_of(folder, checkpoint.step)
-    if target.exists():
-        if is_whole(target):
-            return target
-        shutil.rmtree(target)
+    target, is_first = path_of(folder, checkpoint.step), ranks.rank == 0
+    kept = is_first and target.exists() and is_whole(target)
     temporary = folder / f".{target.name}-{uuid4().hex}"
-    temporary.mkdir(parents=True)
+    if ranks.size > 1:
+        kept, name = ranks.told_by_first((kept, temporary.name))
+        temporary = folder / name
+    if kept:
+        return target
     try:
-        write_tensors(temporary / TENSORS, checkpoint.tensors)
-        plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
-        _write(temporary / STATE, plain)
-        flush(temporary / TENSORS)
-        manifest = {name: _sha256(temporary / name) for name in (TENSORS, STATE)}
-        _write(temporary / MANIFEST, manifest)
-        temporary.rename(target)
-        flush(folder)
+        with ranks.together():
+            if is_first:
+                if target.exists():
+                    shutil.rmtree(target)
+                temporary.mkdir(parents=True)
+        shares, own = places or {}, _file_of(ranks.rank)
+        with ranks.together():
+            tensors = checkpoint.tensors
+            if not is_first:
+                tensors = {name: tensors[name] for name in shares if name in tensors}
+            write_tensors(temporary / own, tensors)
+            flush(temporary / own)
+        runs = {name: _runs(of_name) for name, of_name in shares.items() if ranks.size > 1}
+        parts = ranks.told_by_all((own, _sha256(temporary / own), runs))
+        with ranks.together():
+            if is_first:
+                _finish(temporary, checkpoint, parts)
+                temporary.rename(target)
+                flush(folder)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if is_first:
+            shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def _finish(
+    temporary: Path, checkpoint: Checkpoint, parts: Sequence[tuple[str, str, dict[str, Runs]]]
+) -> None:
+    plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
+    if len(parts) > 1:
+        plain["shares"] = [runs for _, _, runs in parts]
+    _write(temporary / STATE, plain)
+    digests = {name: digest for name, digest, _ in parts}
+    digests = {TENSORS: digests[TENSORS], STATE: _sha256(temporary / STATE)} | digests
+    _write(temporary / MANIFEST, digests)
+
+
+def _file_of(rank: int) -> str:
+    return TENSORS if rank == 0 else f"tensors-{rank}.safetensors"
+
+
+def _runs(places: Tensor) -> Runs:
+    """Return ascending runs of ``places`` int64 (n,), which need not be in order among them."""
+    ends = (places.diff() != 1).nonzero().flatten() + 1
+    return tuple((int(run[0]), int(run[-1]) + 1) for run in places.cpu().tensor_split(ends.cpu()))
 
 
 def load(path: Path, prefix: str = "") -> Checkpoint:
@@ -90,15 +141,33 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
     verify(path)
     try:
         state = _state(path)
-        with safe_open(path / TENSORS, framework="pt") as file:
-            every = file.keys()  # no mapping: it has no iterator
-            names = [name for name in every if name.startswith(prefix)]
-            tensors = {name: file.get_tensor(name) for name in names}
+        parts = []
+        for rank in range(max(1, len(state.shares))):
+            with safe_open(path / _file_of(rank), framework="pt") as file:
+                every = file.keys()  # no mapping: it has no iterator
+                names = [name for name in every if name.startswith(prefix)]
+                parts.append({name: file.get_tensor(name) for name in names})
+        tensors = parts[0] | _joined(parts, state.shares)
         return Checkpoint(state.step, tensors, state.config, state.parents, state.kind)
     except SafetensorError as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
         ) from error
+
+
+def _joined(
+    parts: Sequence[Mapping[str, Tensor]], shares: Sequence[Mapping[str, Runs]]
+) -> dict[str, Tensor]:
+    """Return the tensors of which each rank wrote a part, put together."""
+    joined = {}
+    for name in shares[0] if shares else ():
+        if name in parts[0]:
+            runs = [run for share in shares for run in share[name]]
+            written = torch.cat([part[name] for part in parts])
+            pieces = written.split([stop - start for start, stop in runs])
+            order = sorted(range(len(runs)), key=lambda number: runs[number])
+            joined[name] = torch.cat([pieces[number] for number in order])
+    return joined
 
 
 def identity(path: Path) -> str:
@@ -136,7 +205,7 @@ def verify(path: Path) -> None:
     """
     try:
         manifest = files.parse_json(files.contents(path / MANIFEST))
-        for name in (TENSORS, STATE):
+        for name in dict.fromkeys((TENSORS, STATE, *manifest)):
             if manifest[name] != _sha256(path / name):
                 raise _damaged(path, f"{name} differs from its manifest")
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
@@ -201,7 +270,9 @@ def remove_after(folder: Path, step: int) -> None:
 def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
-        stats = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
+        parts = sorted(path.glob("tensors-*.safetensors"))
+        names = [path / name for name in (TENSORS, STATE, MANIFEST)]
+        stats = [file.stat() for file in (*names, *parts)]
     except OSError as error:
         if files.is_for_good(error):
             return False
@@ -263,7 +334,8 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    with files.open_file(path, None if path.name == TENSORS else files.MAX_FILE) as file:
+    limit = None if path.suffix == TENSORS_SUFFIX else files.MAX_FILE
+    with files.open_file(path, limit) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

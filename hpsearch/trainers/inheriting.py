@@ -111,7 +111,7 @@ def _inherited(trainer: AnyTrainer, path: Path, member: int) -> tuple[dict[str, 
     missing = trainer.saved_state().keys() - saved.tensors.keys()
     if missing:
         raise CorruptError(f"the checkpoint {path} lacks {', '.join(sorted(missing))}")
-    return saved.tensors, shape_differences(parent, trainer.configs[member])
+    return trainer.own_part(saved.tensors), shape_differences(parent, trainer.configs[member])
 
 
 def _check_same_shape(path: Path, differing: list[str]) -> None:

@@ -7,11 +7,15 @@ what is learned from them do not depend on how many ranks there are. Axes: P mem
 shards, G ranks.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,34 @@ class Ranks:
 
     rank: int
     size: int  # G
+
+    def told_by_first(self, data: T) -> T:
+        """Return what the first rank says; small plain data."""
+        box = [data]
+        distributed.broadcast_object_list(box)
+        return box[0]
+
+    def told_by_all(self, data: T) -> list[T]:
+        """Return what each rank says; small plain data."""
+        boxes = [data] * self.size
+        if self.size > 1:
+            distributed.all_gather_object(boxes, data)
+        return boxes
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Raise on every rank what one of them raises: an OSError that says where and what."""
+        failed: OSError | None = None
+        try:
+            yield
+        except OSError as error:
+            failed = error
+        faults = self.told_by_all(None if failed is None else f"rank {self.rank}: {failed}")
+        if failed is not None:
+            raise failed
+        for fault in faults:
+            if fault is not None:
+                raise OSError(fault)
 
     def average(self, tensor: Tensor) -> Tensor:
         """Return the mean of the ranks' tensors, of the same bits on each; changes ``tensor``."""
@@ -119,7 +151,7 @@ class Shards:
 
     def places(self, size: int, device: torch.device) -> Tensor:
         """Return which of the places of all shards, each of ``size``, are this rank's, int64."""
-        places = torch.arange(self.total * size, device=device).unflatten(0, (self.total, -1))
+        places = torch.arange(self.total * size, device=device).view(self.total, size)
         return places[self.own].flatten()
 
     def of_members(self, tensor: Tensor) -> Tensor:

@@ -251,7 +251,7 @@ class Trainer(ABC, Generic[C, L]):
         """Return of each tensor of the state that is shared out which places are this rank's.
 
         They are int64, of the axis after the members'. All other tensors are the same on all ranks,
-        but for the counts of `counts`.
+        but for a few counts, which are added up now and then.
         """
         places = self.rollouts.places()
         for learner in self.learners:
@@ -309,13 +309,18 @@ class Trainer(ABC, Generic[C, L]):
     ) -> Path:
         """Write a checkpoint of one member below ``folder`` and return its path.
 
-        ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from.
+        ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from. All
+        ranks write one checkpoint, which any number of ranks can go on from.
         OSError if the disk is full or not writable; older checkpoints stay.
         """
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
-        return checkpoint.save(folder, Checkpoint(step, tensors, config, tuple(parents), kind))
+        for name in self._counts():
+            if name in tensors:
+                tensors[name] = self.ranks.average(tensors[name].clone()) * self.ranks.size
+        saved = Checkpoint(step, tensors, config, tuple(parents), kind)
+        return checkpoint.save(folder, saved, self.ranks, self.places())
 
     def load(self, path: Path, member: int) -> None:
         """Let one member go on from the checkpoint at ``path``.
@@ -336,7 +341,22 @@ class Trainer(ABC, Generic[C, L]):
                 f"the checkpoint {path} lacks {', '.join(sorted(missing))}; "
                 "remove the folder to go on from an older one"
             )
-        self.load_member(member, saved.tensors)
+        self.load_member(member, self.own_part(saved.tensors))
+
+    def own_part(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what this rank has of one member's whole state."""
+        own, places = dict(whole), self.places()
+        if self.ranks.size > 1:
+            for name in places.keys() & own.keys():
+                own[name] = own[name][places[name].to(own[name].device)]
+        if self.ranks.rank > 0:
+            own |= {name: torch.zeros_like(own[name]) for name in self._counts() if name in own}
+        return own
+
+    def _counts(self) -> list[str]:
+        """Return the names of what each rank counts of its own games until all are added up."""
+        counts = ("moves", "finished", "own")
+        return [f"{role}.snapshots.{count}" for role in self.roles.snapshots for count in counts]
 
     def warm_start(self, path: Path, member: int) -> None:
         """Let one member begin with the networks of the checkpoint at ``path``.

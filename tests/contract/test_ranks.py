@@ -1,6 +1,8 @@
 """What every training algorithm promises of ranks: their number is no part of the result."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,13 +12,15 @@ import pytest
 import torch
 from test_trainers import CASES, members_of
 
+from hpsearch.errors import CorruptError
 from hpsearch.schema import to_plain
+from hpsearch.trainers import checkpoint
 
 pytestmark = pytest.mark.slow
 
 TRAIN = Path(__file__).parents[1] / "train_ranks.py"
 SIZES = (1, 2, 4)
-NUM_STEPS = 15
+NUM_STEPS = 12
 LONG = {"dqn: plain host": 50, "ppo: now, earlier and scripted": 50}
 SHARDED = {"dqn": {"shards": 4}, "ppo": {"shards": 4, "ppo.minibatch_size": 8}}
 STEADY = {"optim.args.eps": 1e-4}
@@ -27,22 +31,15 @@ NAMES = [
     for name, (algorithms, _) in CASES.items()
     for algorithm in algorithms.split()
 ]
+REPEATED = ("dqn: batch norms, agent", "ppo: plain host")
+RESUMED = (
+    "dqn: now, earlier and scripted",
+    "dqn: n-step, prioritised, dueling",
+    "ppo: pool of snapshots",
+)
+SAVED_AT = 7
 COUNTS = (".snapshots.moves", ".snapshots.finished", ".snapshots.own")
 """what each rank counts of its own games until the counts are added up"""
-
-
-def train(folder: Path, size: int, cases: dict) -> dict:
-    """Return what each rank came to, by case."""
-    folder.mkdir()
-    (folder / "cases.json").write_text(json.dumps(cases))
-    command = [sys.executable, str(TRAIN)]
-    ranks = [
-        subprocess.Popen([*command, str(rank), str(size), str(folder)]) for rank in range(size)
-    ]
-    assert [rank.wait(timeout=300) for rank in ranks] == [0] * size
-    return {
-        name: [torch.load(folder / f"{name}-{rank}.pt") for rank in range(size)] for name in cases
-    }
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +57,36 @@ def cases(tiny_config) -> dict:
 
 
 @pytest.fixture(scope="module")
-def trained(cases, tmp_path_factory) -> dict:
-    """What the ranks came to, by their number."""
+def folder(cases, tmp_path_factory) -> Path:
+    """Where the ranks have left what they came to, stage by stage."""
     folder = tmp_path_factory.mktemp("ranks")
-    return {size: train(folder / str(size), size, cases) for size in SIZES}
+    stages = {f"{size}": {"size": size, "cases": cases} for size in SIZES}
+    stages["2 again"] = {"size": 2, "cases": {name: cases[name] for name in REPEATED}}
+    first, then = {}, {}
+    for name in RESUMED:
+        path = str(folder / "saved" / name)
+        first[name] = {**cases[name], "steps": SAVED_AT, "save": path}
+        then[name] = {**cases[name], "steps": cases[name]["steps"] - SAVED_AT, "load": path}
+    stages["first"] = {"size": 2, "cases": first}
+    for size in SIZES:
+        stages[f"then {size}"] = {"size": size, "cases": then}
+    (folder / "stages.json").write_text(json.dumps(stages))
+    command = [sys.executable, str(TRAIN)]
+    ranks = [subprocess.Popen([*command, str(rank), str(folder)]) for rank in range(max(SIZES))]
+    try:
+        assert [rank.wait(timeout=500) for rank in ranks] == [0] * len(ranks)
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return folder
 
 
-def test_the_same_ranks_come_to_the_same_bits(cases, trained, tmp_path):
-    chosen = {name: cases[name] for name in ("dqn: batch norms, agent", "ppo: plain host")}
-    for name, ranks in train(tmp_path / "again", 2, chosen).items():
-        for rank, before in zip(ranks, trained[2][name], strict=True):
-            for part in ("state", "statistics"):
-                for key, tensor in rank[part].items():
-                    assert torch.equal(tensor, before[part][key]), key
+def of_ranks(folder: Path, stage: str, name: str) -> list[dict]:
+    size = int(stage.split()[1 if stage.startswith("then") else 0])
+    return [torch.load(folder / stage / f"{name}-{rank}.pt") for rank in range(size)]
 
 
-def whole(ranks: list) -> dict:
+def whole(ranks: list[dict]) -> dict[str, torch.Tensor]:
     """Return the state of all ranks, put together."""
     state = {}
     for name, tensor in ranks[0]["state"].items():
@@ -93,20 +104,59 @@ def whole(ranks: list) -> dict:
     return state
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", SIZES[1:])
-def test_as_many_ranks_as_there_may_be_come_to_the_same(trained, name, size):
-    """The same games, and but for rounding the same weights."""
-    alone, together = whole(trained[1][name]), whole(trained[size][name])
-    assert alone.keys() == together.keys()
-    for key, tensor in alone.items():
+def assert_alike(state: dict, expected: dict) -> None:
+    """Whole numbers are equal, others but for rounding."""
+    assert state.keys() == expected.keys()
+    for key, tensor in expected.items():
         if tensor.is_floating_point():
             torch.testing.assert_close(
-                together[key],
-                tensor,
-                rtol=1e-3,
-                atol=1e-4,
-                msg=lambda text, key=key: f"{key}: {text}",
+                state[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
             )
         else:
-            assert torch.equal(together[key], tensor), key
+            assert torch.equal(state[key], tensor), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_as_many_ranks_as_there_may_be_come_to_the_same(folder, name, size):
+    """The same games, and but for rounding the same weights."""
+    assert_alike(whole(of_ranks(folder, f"{size}", name)), whole(of_ranks(folder, "1", name)))
+
+
+def test_the_same_ranks_come_to_the_same_bits(folder):
+    for name in REPEATED:
+        once, again = of_ranks(folder, "2", name), of_ranks(folder, "2 again", name)
+        for rank, other in zip(once, again, strict=True):
+            for part in ("state", "statistics"):
+                for key, tensor in rank[part].items():
+                    assert torch.equal(tensor, other[part][key]), key
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_two(folder, size):
+    for name in RESUMED:
+        gone_on = whole(of_ranks(folder, f"then {size}", name))
+        undisturbed = whole(of_ranks(folder, "2", name))
+        if size == 2:
+            assert all(torch.equal(gone_on[key], tensor) for key, tensor in undisturbed.items())
+        else:
+            assert_alike(gone_on, undisturbed)
+
+
+def test_a_checkpoint_of_which_a_rank_wrote_no_part_is_not_whole(folder, tmp_path):
+    path = checkpoint.newest(folder / "saved" / RESUMED[0] / "0")
+    assert path is not None
+    assert {file.name for file in path.iterdir()} >= {
+        "tensors.safetensors",
+        "tensors-1.safetensors",
+    }
+    torn, missing = (tmp_path / name / path.name for name in ("torn", "missing"))
+    shutil.copytree(path, torn)
+    shutil.copytree(path, missing)
+    os.truncate(torn / "tensors-1.safetensors", 1000)
+    (missing / "tensors-1.safetensors").unlink()
+    for copy in (torn, missing):
+        assert not checkpoint.is_whole(copy)
+        with pytest.raises(CorruptError, match=r"tensors-1\.safetensors"):
+            checkpoint.load(copy)
+    assert list(checkpoint.valid_steps(tmp_path / "torn")) == []

@@ -192,6 +192,23 @@ DISAGREEMENTS = [
         ["dqn.minimax is a target for hosts, but the host does not learn"],
     ),
     (
+        "dqn",
+        {"shards": 16},
+        [
+            "shards must divide host.rollout_size=8, but is 16",
+            "shards must divide replay_buffer.buffer_size=40, but is 16",
+        ],
+    ),
+    (
+        "ppo",
+        {"agent": "learn", "shards": 4, "opponents": {**POOL, "at_once": 4}},
+        [
+            "shards must divide host.rollout_size=8 over opponents.at_once=4, but is 4",
+            "shards must divide agent.rollout_size=8 over opponents.at_once=4, but is 4",
+            "shards must divide ppo.minibatch_size=6, but is 4",
+        ],
+    ),
+    (
         "ppo",
         {"ppo.minibatch_size": 17},
         [

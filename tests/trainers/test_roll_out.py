@@ -8,6 +8,7 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 
 SUBSETS = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
@@ -334,3 +335,25 @@ def test_rewards_are_of_zero_sum(tiny_config, reward):
                     "points_removed": (live(move["points"]) - live(move["next_points"])) / 4,
                 }[reward]
                 assert move["reward"] == sign * expected
+
+
+@pytest.mark.parametrize("num_groups", [1, 3])
+def test_ranks_share_the_lanes_out(num_groups):
+    cpu = torch.device("cpu")
+    of_one = Shards.of(4, Ranks(0, 1)).lanes(24, num_groups, cpu)
+    assert of_one.tolist() == list(range(24))
+    of_two = [Shards.of(4, Ranks(rank, 2)).lanes(24, num_groups, cpu) for rank in range(2)]
+    assert torch.cat(of_two).sort().values.tolist() == list(range(24))
+    for lanes in of_two:  # as many in each group of games
+        assert lanes.unflatten(0, (num_groups, -1)).tolist() == [
+            [lane for lane in lanes.tolist() if lane * num_groups // 24 == group]
+            for group in range(num_groups)
+        ]
+
+
+def test_a_number_of_ranks_that_does_not_divide_the_shards_is_an_error(tiny_config):
+    sentence = (
+        "the number of ranks must divide shards=1, but is 3; shards is a key of the trainer's"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        build([tiny_config()], Ranks(1, 3))
