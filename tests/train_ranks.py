@@ -37,6 +37,7 @@ def train(case: dict, ranks: Ranks) -> dict:
         "state": trainer.state(),
         "places": trainer.places(),
         "statistics": trainer.statistics(),
+        "evaluation": repr(trainer.evaluate(num_games=5, split="test")),
     }
 
 

@@ -20,6 +20,7 @@ from hpsearch.trainers.config.weight_layout import num_actions
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
 from hpsearch.trainers.playing import ActionTally, Noise, member_noise, play
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
 Metrics = dict[str, Rho]
@@ -34,6 +35,7 @@ class Measurement:
     split: str  # name of the set of starts; sets of different names are independent
     modes: tuple[str, ...]  # MODES, or only the first: what never explores plays the same in both
     device: torch.device
+    ranks: Ranks = ALONE  # who share the games out among them
 
 
 def starts_key(split: str) -> int:
@@ -118,23 +120,33 @@ Played = tuple[Lengths, Games]  # one member's games in one mode against one opp
 def _play_modes(
     role: str, policy: Policy, opponent: Policy, num_members: int, how: Measurement
 ) -> list[list[Played]]:
-    num_modes = len(how.modes)
+    num_modes, ranks = len(how.modes), how.ranks
+    num_games = num_modes * how.num_games
     starts = starts_of(how.game, how.split, how.num_games, how.device)
     modes = torch.arange(num_modes, device=how.device).repeat_interleave(how.num_games)
     rates = torch.tensor([0.0, how.exploration], device=how.device)
-    explore, never = rates[modes], torch.zeros(1, device=how.device)
-    tally = ActionTally(role, num_actions(role, how.game.dimension), modes, num_members)
+    noise = noise_of(how.split, num_members, num_games, how.device)
+    # All ranks play as many; what a last one plays once more is counted in a mode of its own.
+    share = math.ceil(num_games / ranks.size)
+    lanes = ranks.rank * share + torch.arange(share, device=how.device)
+    own = lanes.clamp(max=num_games - 1)
+    explore, never = rates[modes[own]], torch.zeros(1, device=how.device)
+    counted = modes[own].where(lanes < num_games, num_modes)
+    actions = num_actions(role, how.game.dimension)
+    tally = ActionTally(role, actions, counted, num_members, num_modes + 1)
     moves, finished, _ = play(
         *host_first(role, policy, opponent),
-        starts.repeat(num_members, num_modes, 1, 1),
+        starts.repeat(num_members, num_modes, 1, 1)[:, own],
         max_steps=how.max_steps,
         reposition=how.game.reposition,
         exploration=host_first(role, explore, never),
-        noise=noise_of(how.split, num_members, num_modes * how.num_games, how.device),
+        noise=lambda games: noise(own[games]),
         tally=tally,
     )
-    moves, finished = (part.cpu().unflatten(1, (num_modes, -1)) for part in (moves, finished))
-    members = zip(moves, finished, tally.counts.tolist(), strict=True)
+    played = ranks.gather(torch.stack([moves, finished.long()])).permute(1, 2, 0, 3).flatten(2)
+    played = played[..., :num_games].cpu().unflatten(2, (num_modes, -1))
+    counts = ranks.gather(tally.counts).sum(dim=0)[:, :num_modes]
+    members = zip(played[0], played[1].bool(), counts.tolist(), strict=True)
     return [[_played(*mode) for mode in zip(*member, strict=True)] for member in members]
 
 

@@ -37,11 +37,13 @@ def member_noise(keys: Tensor, num_games: int) -> Noise:
 class ActionTally:
     """Counts the actions of one role while games are played, on their device."""
 
-    def __init__(self, role: str, num_actions: int, modes: Tensor, num_members: int) -> None:
-        """Begin at nothing; ``modes`` int64 (G,), in ascending order, is the mode of each game."""
+    def __init__(
+        self, role: str, num_actions: int, modes: Tensor, num_members: int, num_modes: int
+    ) -> None:
+        """Begin at nothing; ``modes`` int64 (G,) is the mode of each game."""
         self.role = role
         self._first_action = modes * num_actions
-        shape = (num_members, int(modes[-1]) + 1, num_actions)
+        shape = (num_members, num_modes, num_actions)
         # int64 (P, M, number of actions)
         self.counts = torch.zeros(shape, dtype=torch.int64, device=modes.device)
 

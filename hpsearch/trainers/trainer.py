@@ -221,10 +221,14 @@ class Trainer(ABC, Generic[C, L]):
         return [evaluation.metrics for evaluation in evaluations]
 
     def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
-        """Return each member's metrics, and the lengths and actions of the games behind them."""
+        """Return each member's metrics, and the lengths and actions of the games behind them.
+
+        Ranks share the games out, and all return the same.
+        """
         rules = self.config.evaluation
         game, device = game_config(self.config), self.device
-        how = Measurement(game, num_games, rules.max_steps, rules.er, split, MODES, device)
+        moves, er = rules.max_steps, rules.er
+        how = Measurement(game, num_games, moves, er, split, MODES, device, self.ranks)
         evaluations = [Evaluation({}, {}, {})] * self.num_members
         for role, names in self.config.measured_against().items():
             policy = self.host_policy if role == "host" else self.agent_policy
