@@ -134,6 +134,8 @@ class Drive:
         self._flag = flag
         self._watch = watch
         self._is_detached = is_detached
+        # Of the first start alone: after an outage, a user may have held the study meanwhile.
+        self._resumes = not is_detached
         self._folder = folder = StudyDir((runs / study.spec.name).absolute())
         self._open_outage = partial(open_outage, folder, flag, waits_at_start=is_detached)
         self._outage = self._open_outage()
@@ -156,7 +158,8 @@ class Drive:
         with opened_driver(self._study, self._runs, executor) as driver:
             self._outage.reached()
             forget_retry(self._folder)
-            driver.start(resume=not self._is_detached)
+            driver.start(resume=self._resumes)
+            self._resumes = False
             view = StudyView(self._study, self._folder, driver.state, is_driven=True)
             changed = self._do_rounds(driver, executor, view)
             if changed is not None:
