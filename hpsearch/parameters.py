@@ -62,7 +62,14 @@ class FloatParameter:
             value = math.exp(_between(math.log(self.low), math.log(self.high), share))
         else:
             value = _between(self.low, self.high, share)
-        return min(max(value, self.low), self.high)
+        return self.nearest(value)
+
+    def nearest(self, value: float) -> float:
+        """Return the value of the range that is nearest to a number."""
+        value = min(max(value, self.low), self.high)
+        if self.step is None:
+            return value
+        return self.value(round((_exact(value) - _exact(self.low)) / _exact(self.step)))
 
     def _steps(self) -> Decimal:
         return (_exact(self.high) - _exact(self.low)) / _exact(self.step or 1.0)
@@ -105,7 +112,12 @@ class IntParameter:
             return self.value(int(share * self.num_values()))
         # Every whole number owns the half-open interval around it, also at the two ends.
         value = math.exp(_between(math.log(self.low - 0.5), math.log(self.high + 0.5), share))
-        return min(max(round(value), self.low), self.high)
+        return self.nearest(round(value))
+
+    def nearest(self, value: int) -> int:
+        """Return the value of the range that is nearest to a number."""
+        inside = min(max(value, self.low), self.high)
+        return self.value((inside - self.low + self.step // 2) // self.step)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hpsearch.study.breeding.checks import SHARED, explorable_of
 from hpsearch.study.options import ListedOptions, SlurmOptions
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec, load_spec
-from hpsearch.study.spec_checks import disagreements
+from hpsearch.study.spec_checks import disagreements, value_problem
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names
 
@@ -387,7 +387,8 @@ def _with_range(first: Parameter, other: Parameter) -> Parameter | None:
     low: Any = min(first.low, other.low)
     high: Any = max(first.high, other.high)
     wider = replace(first, low=low, high=high)
-    return None if any(wider.check()) else wider
+    is_one_grid = not any(value_problem(wider, begin) for begin in (first.low, other.low))
+    return wider if is_one_grid and not any(wider.check()) else None
 
 
 def _with_values(parameter: Parameter, values: Sequence[Any]) -> Parameter:
