@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from hpsearch.schema import Positive
 
+MOST_STEPS = 2**53
+
 
 @dataclass(frozen=True)
 class FloatParameter:
@@ -36,6 +38,11 @@ class FloatParameter:
             yield f"step must be above 0, but is {self.step!r}"
         elif self.log:
             yield f"step cannot be combined with log, but is {self.step!r}; drop one of them"
+        elif self._steps() > MOST_STEPS:
+            yield (
+                f"step must divide the range into at most {MOST_STEPS:,} parts, since floats tell "
+                f"no more values apart, but is {self.step!r}; raise it, or leave it out"
+            )
         elif self.low <= self.high and self._steps() % 1:
             nearest = float(_exact(self.low) + int(self._steps()) * _exact(self.step))
             yield (

@@ -211,3 +211,9 @@ def test_what_optuna_stores_for_a_configuration() -> None:
         (name,) = wrong
         with pytest.raises(ValueError, match=f"^{name} is .*space.{name}"):
             point_of(space, config | wrong)
+
+
+@pytest.mark.parametrize(("high", "step"), [(1.0, 1e-30), (1e30, 1.0)])
+def test_a_step_too_fine_for_floats_is_refused(high: float, step: float) -> None:
+    (problem,) = FloatParameter("float", 0.0, high, step=step).check()
+    assert f"but is {step!r}; raise it" in problem
