@@ -148,10 +148,9 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         if record is None:
             raise UsageError(not_started)
         state = read_state(database, record.id)
-        lease = Leases(database).current(record.id)
-    is_driven = _is_held(lease)
-    awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
-    return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
+        is_driven = _is_held(Leases(database).current(record.id))
+    view = StudyView(stored_study(record.spec, path), folder, state, is_driven)
+    return _with_awaited(view)
 
 
 def check_database(name: str, url: str) -> None:
@@ -166,6 +165,11 @@ def check_database(name: str, url: str) -> None:
 
 def _is_held(lease: Lease | None) -> bool:
     return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
+
+
+def _with_awaited(view: StudyView) -> StudyView:
+    is_missing = view.state.status in BUSY and not view.is_driven
+    return replace(view, awaited=find_awaited(view.folder) if is_missing else None)
 
 
 def find_awaited(folder: StudyDir) -> DriverStart | None:
@@ -210,7 +214,7 @@ class Followed:
         state = self.view.state
         is_driven = _is_held(Leases(self.database).current(self._id))
         state.apply(EventLog(self.database).read(self._id, after_id=state.last_event))
-        self.view = replace(self.view, is_driven=is_driven)
+        self.view = _with_awaited(replace(self.view, is_driven=is_driven))
 
     def close(self) -> None:
         self.database.close()
