@@ -173,9 +173,7 @@ class Drive:
 
     def _do_rounds(self, driver: Driver, executor: Executor, view: StudyView) -> Study | None:
         """Do rounds to the end; return the changed study file if a user resumes with one."""
-        folder = self._folder
-        while (driver.is_busy or requests.waiting(folder)) and not self._flag.is_set:
-            is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
+        while (driver.is_busy or requests.waiting(self._folder)) and not self._flag.is_set:
             began = time.perf_counter()
             driver.tick()
             seconds, calls = time.perf_counter() - began, executor.num_calls
@@ -184,8 +182,10 @@ class Drive:
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.heartbeats))
             self._watch(view)
-            if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
-                return changed
+            if driver.is_resumed:
+                changed = study_to_resume(view)
+                if spec_json(changed) != spec_json(self._study):
+                    return changed
             if driver.is_busy:
                 self._rest(poll_seconds(self._study))
         return None

@@ -4,12 +4,14 @@ import pytest
 from drives import new_study, stored_events
 from fakes import FakeExecutor
 
+from hpsearch import yaml_file
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving
 from hpsearch.commands.driving import Drive
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study import recorder
+from hpsearch.study.recorder import EventRecorder
 from hpsearch.study.requests import Request, leave
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView
@@ -54,3 +56,20 @@ def test_an_outage_does_not_undo_what_a_user_asked_for(study, verb, status, monk
     assert view.state.status == status
     assert len(view.state.trials) < study.spec.budget.trials
     assert len(stored_events(study, "started")) == 1
+
+
+def test_a_budget_that_was_raised_is_heard_whenever_a_resume_comes(study, monkeypatch) -> None:
+    """Also within a round, just before the driver hears what users ask for."""
+    folder = StudyDir(study.path.parent / "runs" / study.spec.name)
+    renew, rounds = EventRecorder.renew_lease, iter(range(100))
+
+    def renew_beside_a_user(recorder: EventRecorder) -> None:
+        renew(recorder)
+        if next(rounds) == 2:
+            data = yaml_file.load(study.path)
+            study.path.write_text(yaml_file.dump(data | {"budget": {"trials": 13}}))
+            leave(folder, Request("resume"))
+
+    monkeypatch.setattr(EventRecorder, "renew_lease", renew_beside_a_user)
+    view = drive_beside(study, FakeExecutor(), monkeypatch)
+    assert len(view.state.told("finished")) == 13
