@@ -336,6 +336,8 @@ class Stored(MutableMapping[K, V]):
             for data in self.rows.records(self.kind.name, str(key)):
                 self.known[key] = self.kind.record(data)
                 self.num_stored -= 1
+        if key not in self.known:
+            iter(self)  # says so where this one is missing because all rows are gone
         return self.known[key]
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -369,7 +371,8 @@ def read_state(database: Database, study_id: int) -> StudyState:
     head = database.transaction(lambda session: _head(session, study_id))
     state = StudyState()
     if head is not None:
-        with suppress(ValueError, LookupError, TypeError):  # damaged: the events say it all
+        # Damaged: the events say it all.
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
             rows = SnapshotRows(database.url, study_id, head["state"]["last_event"])
             state = restored(head, rows)
     state.apply(EventLog(database).read(study_id, after_id=state.last_event))
