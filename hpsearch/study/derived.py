@@ -100,8 +100,8 @@ def write_derived(
     """Write and return a study with its base configurations, if any are to be written.
 
     ``plain`` is what its file says but for the bases; the file begins with the ``command`` that
-    made it and a sentence ``what`` it is for. Of a study that would be wrong, a ConfigError,
-    nothing is left, so that it can be made anew.
+    made it and a sentence ``what`` it is for. Of a study that would be wrong, a ConfigError, no
+    file is left, so that it can be made anew.
     """
     names = {algorithm: folder.base(algorithm).name for algorithm in bases}
     for algorithm, base in bases.items():
@@ -114,7 +114,8 @@ def write_derived(
     try:
         return load_spec(folder.study_file)
     except ConfigError:
-        folder.study_file.unlink()
+        for path in (folder.study_file, *map(folder.base, bases)):
+            path.unlink()
         raise
 
 
