@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from hpsearch.schema import Positive
 
-MOST_STEPS = 2**53
-
 
 @dataclass(frozen=True)
 class FloatParameter:
@@ -38,11 +36,8 @@ class FloatParameter:
             yield f"step must be above 0, but is {self.step!r}"
         elif self.log:
             yield f"step cannot be combined with log, but is {self.step!r}; drop one of them"
-        elif self._steps() > MOST_STEPS:
-            yield (
-                f"step must divide the range into at most {MOST_STEPS:,} parts, since floats tell "
-                f"no more values apart, but is {self.step!r}; raise it, or leave it out"
-            )
+        elif self._steps() > 2**53:  # floats tell no more values apart
+            yield f"step must be at least (high - low) / 2**53, but is {self.step!r}; raise it"
         elif self.low <= self.high and self._steps() % 1:
             nearest = float(_exact(self.low) + int(self._steps()) * _exact(self.step))
             yield (
@@ -69,14 +64,7 @@ class FloatParameter:
             value = math.exp(_between(math.log(self.low), math.log(self.high), share))
         else:
             value = _between(self.low, self.high, share)
-        return self.nearest(value)
-
-    def nearest(self, value: float) -> float:
-        """Return the value of the range that is nearest to a number."""
-        value = min(max(value, self.low), self.high)
-        if self.step is None:
-            return value
-        return self.value(round((_exact(value) - _exact(self.low)) / _exact(self.step)))
+        return min(max(value, self.low), self.high)
 
     def _steps(self) -> Decimal:
         return (_exact(self.high) - _exact(self.low)) / _exact(self.step or 1.0)
@@ -119,12 +107,7 @@ class IntParameter:
             return self.value(int(share * self.num_values()))
         # Every whole number owns the half-open interval around it, also at the two ends.
         value = math.exp(_between(math.log(self.low - 0.5), math.log(self.high + 0.5), share))
-        return self.nearest(round(value))
-
-    def nearest(self, value: int) -> int:
-        """Return the value of the range that is nearest to a number."""
-        inside = min(max(value, self.low), self.high)
-        return self.value((inside - self.low + self.step // 2) // self.step)
+        return min(max(round(value), self.low), self.high)
 
 
 @dataclass(frozen=True)

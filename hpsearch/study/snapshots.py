@@ -371,8 +371,7 @@ def read_state(database: Database, study_id: int) -> StudyState:
     head = database.transaction(lambda session: _head(session, study_id))
     state = StudyState()
     if head is not None:
-        # Damaged: the events say it all.
-        with suppress(ValueError, LookupError, TypeError, AttributeError):
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # the events say it all
             rows = SnapshotRows(database.url, study_id, head["state"]["last_event"])
             state = restored(head, rows)
     state.apply(EventLog(database).read(study_id, after_id=state.last_event))

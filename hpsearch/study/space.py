@@ -160,7 +160,10 @@ def point_of(space: SearchSpace, config: Config) -> dict[str, Any]:
             if isinstance(parameter, CategoricalParameter):
                 stored[name], fits = label_of(value), label_of(value) in parameter.labels()
             elif fits := isinstance(value, int | float):
-                stored[name] = parameter.nearest(value)
+                nearest, step = min(max(value, parameter.low), parameter.high), parameter.step
+                if step is not None:
+                    nearest = parameter.value(round((nearest - parameter.low) / step))
+                stored[name] = nearest
             if not fits:
                 raise ValueError(
                     f"{name} is {value!r}, which space.{name} must offer, but does not"

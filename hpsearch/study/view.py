@@ -149,8 +149,7 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
             raise UsageError(not_started)
         state = read_state(database, record.id)
         is_driven = _is_held(Leases(database).current(record.id))
-    view = StudyView(stored_study(record.spec, path), folder, state, is_driven)
-    return _with_awaited(view)
+    return _with_awaited(StudyView(stored_study(record.spec, path), folder, state, is_driven))
 
 
 def check_database(name: str, url: str) -> None:
