@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ class StudyView:
     folder: StudyDir
     state: StudyState
     is_driven: bool  # whether a driver holds the study
-    awaited: DriverStart | None = None  # the started driver that does not hold the study
 
     @property
     def name(self) -> str:
@@ -44,6 +44,12 @@ class StudyView:
     @property
     def metric(self) -> str:
         return self.study.spec.objectives[0].metric
+
+    @cached_property
+    def awaited(self) -> DriverStart | None:
+        """The started driver that does not hold the study; only who needs it asks for it."""
+        is_missing = self.state.status in BUSY and not self.is_driven
+        return find_awaited(self.folder) if is_missing else None
 
     @property
     def status(self) -> str:
@@ -149,7 +155,7 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
             raise UsageError(not_started)
         state = read_state(database, record.id)
         is_driven = _is_held(Leases(database).current(record.id))
-    return _with_awaited(StudyView(stored_study(record.spec, path), folder, state, is_driven))
+    return StudyView(stored_study(record.spec, path), folder, state, is_driven)
 
 
 def check_database(name: str, url: str) -> None:
@@ -164,11 +170,6 @@ def check_database(name: str, url: str) -> None:
 
 def _is_held(lease: Lease | None) -> bool:
     return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
-
-
-def _with_awaited(view: StudyView) -> StudyView:
-    is_missing = view.state.status in BUSY and not view.is_driven
-    return replace(view, awaited=find_awaited(view.folder) if is_missing else None)
 
 
 def find_awaited(folder: StudyDir) -> DriverStart | None:
@@ -213,7 +214,7 @@ class Followed:
         state = self.view.state
         is_driven = _is_held(Leases(self.database).current(self._id))
         state.apply(EventLog(self.database).read(self._id, after_id=state.last_event))
-        self.view = _with_awaited(replace(self.view, is_driven=is_driven))
+        self.view = replace(self.view, is_driven=is_driven)
 
     def close(self) -> None:
         self.database.close()
