@@ -269,8 +269,8 @@ def _schema_lock(connection: sa.Connection) -> Iterator[None]:
             lock = connection.exec_driver_sql(f"SELECT GET_LOCK('{_SCHEMA_LOCK}', {PATIENCE:.0f})")
             if lock.scalar() != 1:
                 raise StorageUnavailableError(
-                    f"another process has changed the tables in {connection.engine.url!r} for more "
-                    f"than {PATIENCE:.0f} seconds; run the same command again when it has ended"
+                    f"another process has changed the tables in {connection.engine.url!r} for "
+                    f"{PATIENCE:.0f} seconds; run the same command again when it has ended"
                 )
             try:
                 yield

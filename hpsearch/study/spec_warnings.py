@@ -55,10 +55,7 @@ def _profile_remarks(study: Study, executor: options.SlurmOptions) -> Iterator[s
             "them idle; set device: cuda, or gpus_per_task: 0"
         )
     if study.uses_gpus and not asked:
-        yield (
-            "jobs ask for no GPU, but trials train on device cuda; set device: cpu, or "
-            "gpus_per_task: 1"
-        )
+        yield "jobs ask for no GPU, but trials train on cuda; set device: cpu, or gpus_per_task: 1"
 
 
 def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:

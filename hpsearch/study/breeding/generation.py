@@ -14,7 +14,7 @@ from hpsearch.population.explore import Exploring
 from hpsearch.population.fitness import MatchStanding, Places, Scores, score
 from hpsearch.population.operators.options import Clone, Grow
 from hpsearch.population.ratings.cycles import meta_game
-from hpsearch.population.statistics import Floats, interval
+from hpsearch.population.statistics import CONFIDENCE, Floats, interval
 from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
 from hpsearch.study.breeding.lineage import families, improvements
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
@@ -25,7 +25,6 @@ from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import CommonConfig, shape_key
 from hpsearch.trainers.config.players import ROLES, Role
 
-CONFIDENCE = 0.95  # of the intervals that are noted
 CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
 RESPONSE_SEEDS = 10_000  # matches of a study, each with a seed for its responses
 
