@@ -36,6 +36,8 @@ class FloatParameter:
             yield f"step must be above 0, but is {self.step!r}"
         elif self.log:
             yield f"step cannot be combined with log, but is {self.step!r}; drop one of them"
+        elif self._steps() > 2**53:  # floats tell no more values apart
+            yield f"step must be at least (high - low) / 2**53, but is {self.step!r}; raise it"
         elif self.low <= self.high and self._steps() % 1:
             nearest = float(_exact(self.low) + int(self._steps()) * _exact(self.step))
             yield (

@@ -49,5 +49,9 @@ def _made_printable(stream: Any) -> Any:
     return stream if stream is None else PrintableStream(stream)
 
 
-def interval_text(rho: Mapping[str, float]) -> str:
-    return f"{rho['value']:.4f} [{rho['low']:.4f}, {rho['high']:.4f}]"
+def interval_text(rho: Mapping[str, float | None]) -> str:
+    """Return a value with its interval, as far as they are known."""
+    value, low, high = rho["value"], rho["low"], rho["high"]
+    if value is None:
+        return ""
+    return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"

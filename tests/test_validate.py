@@ -243,7 +243,9 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     write_trainer(tmp_path)
     (said,) = remarks(load(tmp_path, SLURM))
-    assert "trains on device cpu, which leaves them idle; set device: cuda" in said
+    assert "train on device cpu, which leaves them idle; set device: cuda" in said
+    devices = {"type": "categorical", "choices": ["cpu", "cuda"]}
+    assert remarks(load(tmp_path, SLURM | {"space/device": devices})) == []
     write_trainer(tmp_path, {"device": "cuda"})
     assert remarks(load(tmp_path, SLURM)) == []
     without = PROFILE | {"gpus_per_task": 0, "gpu_type": None}

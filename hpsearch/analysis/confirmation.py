@@ -3,7 +3,7 @@
 Axes: K candidates, R draws of all their means.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Final, NamedTuple
@@ -15,13 +15,13 @@ from hpsearch.analysis.candidates import all_candidates, last_match
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import read_json
 from hpsearch.population import statistics
-from hpsearch.population.statistics import Floats
+from hpsearch.population.statistics import CONFIDENCE, Floats
+from hpsearch.printable import interval_text
 from hpsearch.schema import field_hints, read
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
 from hpsearch.terminal import print_line, print_whole, text_table
 
-CONFIDENCE: Final = 0.95
 NUM_DRAWS: Final = 100_000  # by which a chance is known to a third of a percent
 MIN_SEEDS_OF_IQM: Final = 4  # below which it leaves nothing out
 
@@ -125,8 +125,7 @@ def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
 
 def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
     """Return the trial confirmed as the best, if any, and whether it was among today's best."""
-    data = read_json(view.folder.confirmation)
-    if data is None:
+    if (data := read_json(view.folder.confirmation)) is None:
         return None
     try:
         best = int(data["best"])
@@ -141,8 +140,7 @@ def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
 
 def whole_confirmation(view: StudyView) -> Confirmation | None:
     """Return what a confirmation's file says, if any; CorruptError if it lacks something."""
-    data = read_json(view.folder.confirmation)
-    if data is None:
+    if (data := read_json(view.folder.confirmation)) is None:
         return None
     try:
         return read(Confirmation, _known(Confirmation, data), source=str(view.folder.confirmation))
@@ -268,9 +266,9 @@ def _sureness(confirmation: Confirmation, chance: float) -> str:
 def _cells(trial: ConfirmedTrial) -> dict[str, str]:
     return {
         "trial": str(trial.trial),
-        "search": _interval_text(trial.search),
+        "search": interval_text(trial.search),
         "seeds": f"{len(trial.seeds)}{f', {trial.failed} failed' if trial.failed else ''}",
-        "held out": _interval_text({"value": trial.mean, "low": trial.low, "high": trial.high}),
+        "held out": interval_text({"value": trial.mean, "low": trial.low, "high": trial.high}),
         "IQM": "" if trial.iqm is None else f"{trial.iqm:.4f}",
         CHANCE: "" if trial.chance is None else f"{trial.chance:.1%}",
         EXPLOITED: _exploited_text(trial),
@@ -284,10 +282,3 @@ def _exploited_text(trial: ConfirmedTrial) -> str:
     )
     means = (fmean(seed.metrics[name] for seed in trial.seeds) for name in names)
     return " ".join(f"{mean:.4f}" for mean in means)
-
-
-def _interval_text(number: Mapping[str, float | None]) -> str:
-    value, low, high = number["value"], number["low"], number["high"]
-    if value is None:
-        return ""
-    return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"

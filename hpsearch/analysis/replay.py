@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
-from hpsearch.analysis.confirmation import CONFIDENCE, NUM_DRAWS, CandidateVerdict, judge_seeds
+from hpsearch.analysis.confirmation import NUM_DRAWS, CandidateVerdict, judge_seeds
 from hpsearch.analysis.held_out import last_checkpoints, meet, playing_device
 from hpsearch.errors import HpsearchError
-from hpsearch.population.statistics import drawn_means, interval
+from hpsearch.population.statistics import CONFIDENCE, drawn_means, interval
 from hpsearch.study.derived import population_of
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_line, print_whole, text_table

@@ -21,7 +21,7 @@ from hpsearch.population.ratings import cycles
 from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
 from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
 from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
-from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
+from hpsearch.population.statistics import CONFIDENCE, Floats, interval, resampled_rho, rho_errors
 from hpsearch.terminal import print_line, print_whole, text_table
 
 CELL_SAMPLES: Final = 1000
@@ -29,7 +29,6 @@ RATING_SAMPLES: Final = 200  # those of them that are rated too, which takes a l
 RIDGE: Final = 0.01  # of Bradley-Terry strengths: hardly moves who has some twenty games
 RANK_NOISE: Final = 1e-3  # of alpha-rank: share of takeovers against the gain
 MAX_RANKED_PAIRS: Final = 1024  # for alpha-rank, whose time grows with their cube: a second
-CONFIDENCE: Final = 0.95  # of all intervals
 NUM_CYCLES: Final = 5
 
 
@@ -405,7 +404,7 @@ MIN_SIZE: Final = (7.0, 3.6)  # inches, so that the title fits
 
 
 def write_matrix(standings: Standings, path: Path) -> None:
-    """Draw rho of all pairs in place of a file, whose suffix is one of PICTURES; OSError if not."""
+    """Draw rho of all pairs in place of a file, with a suffix of PICTURES; DiskError if not."""
     rows, columns = standings.rho.shape
     is_numbered = max(rows, columns) <= MAX_NUMBERED
     cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)

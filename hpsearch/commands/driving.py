@@ -83,7 +83,7 @@ def _identity(study: Study) -> tuple[str, str, str]:
 
 
 def _say_total(study: Study) -> None:
-    if study.trials_in_file is not None:
+    if study.trials_in_file not in (None, study.spec.budget.trials):
         say(
             f"{study.spec.name} has {study.spec.budget.trials} trials in all, as --trials said; "
             f"change budget.trials in {study.path}, now {study.trials_in_file}, for another total"
@@ -134,6 +134,8 @@ class Drive:
         self._flag = flag
         self._watch = watch
         self._is_detached = is_detached
+        # Of the first start alone: after an outage, a user may have held the study meanwhile.
+        self._resumes = not is_detached
         self._folder = folder = StudyDir((runs / study.spec.name).absolute())
         self._open_outage = partial(open_outage, folder, flag, waits_at_start=is_detached)
         self._outage = self._open_outage()
@@ -156,7 +158,8 @@ class Drive:
         with opened_driver(self._study, self._runs, executor) as driver:
             self._outage.reached()
             forget_retry(self._folder)
-            driver.start(resume=not self._is_detached)
+            driver.start(resume=self._resumes)
+            self._resumes = False
             view = StudyView(self._study, self._folder, driver.state, is_driven=True)
             changed = self._do_rounds(driver, executor, view)
             if changed is not None:
@@ -170,9 +173,7 @@ class Drive:
 
     def _do_rounds(self, driver: Driver, executor: Executor, view: StudyView) -> Study | None:
         """Do rounds to the end; return the changed study file if a user resumes with one."""
-        folder = self._folder
-        while (driver.is_busy or requests.waiting(folder)) and not self._flag.is_set:
-            is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
+        while (driver.is_busy or requests.waiting(self._folder)) and not self._flag.is_set:
             began = time.perf_counter()
             driver.tick()
             seconds, calls = time.perf_counter() - began, executor.num_calls
@@ -181,8 +182,10 @@ class Drive:
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.heartbeats))
             self._watch(view)
-            if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
-                return changed
+            if driver.is_resumed:
+                changed = study_to_resume(view)
+                if spec_json(changed) != spec_json(self._study):
+                    return changed
             if driver.is_busy:
                 self._rest(poll_seconds(self._study))
         return None

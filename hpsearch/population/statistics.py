@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+CONFIDENCE = 0.95  # of the intervals that are shown
 
 
 def checked_payoff(payoff: npt.ArrayLike) -> Floats:

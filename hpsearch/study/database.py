@@ -266,7 +266,12 @@ def _schema_lock(connection: sa.Connection) -> Iterator[None]:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
             yield
         case _:  # MySQL ends a transaction at each change of a table, so the lock outlives it
-            connection.exec_driver_sql(f"SELECT GET_LOCK('{_SCHEMA_LOCK}', {PATIENCE:.0f})")
+            lock = connection.exec_driver_sql(f"SELECT GET_LOCK('{_SCHEMA_LOCK}', {PATIENCE:.0f})")
+            if lock.scalar() != 1:
+                raise StorageUnavailableError(
+                    f"another process has changed the tables in {connection.engine.url!r} for "
+                    f"{PATIENCE:.0f} seconds; run the same command again when it has ended"
+                )
             try:
                 yield
             finally:

@@ -19,7 +19,7 @@ from hpsearch.study.breeding.checks import SHARED, explorable_of
 from hpsearch.study.options import ListedOptions, SlurmOptions
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec, load_spec
-from hpsearch.study.spec_checks import disagreements
+from hpsearch.study.spec_checks import disagreements, value_problem
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names
 
@@ -100,8 +100,8 @@ def write_derived(
     """Write and return a study with its base configurations, if any are to be written.
 
     ``plain`` is what its file says but for the bases; the file begins with the ``command`` that
-    made it and a sentence ``what`` it is for. Of a study that would be wrong, a ConfigError,
-    nothing is left, so that it can be made anew.
+    made it and a sentence ``what`` it is for. Of a study that would be wrong, a ConfigError, no
+    file is left, so that it can be made anew.
     """
     names = {algorithm: folder.base(algorithm).name for algorithm in bases}
     for algorithm, base in bases.items():
@@ -114,7 +114,8 @@ def write_derived(
     try:
         return load_spec(folder.study_file)
     except ConfigError:
-        folder.study_file.unlink()
+        for path in (folder.study_file, *map(folder.base, bases)):
+            path.unlink()
         raise
 
 
@@ -387,7 +388,8 @@ def _with_range(first: Parameter, other: Parameter) -> Parameter | None:
     low: Any = min(first.low, other.low)
     high: Any = max(first.high, other.high)
     wider = replace(first, low=low, high=high)
-    return None if any(wider.check()) else wider
+    is_one_grid = not any(value_problem(wider, begin) for begin in (first.low, other.low))
+    return wider if is_one_grid and not any(wider.check()) else None
 
 
 def _with_values(parameter: Parameter, values: Sequence[Any]) -> Parameter:

@@ -83,6 +83,7 @@ class Driver(DriverPart):
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
+        self.is_resumed = False  # whether a user asked, in the last round, to go on
 
     @property
     def refusal(self) -> str | None:
@@ -132,7 +133,9 @@ class Driver(DriverPart):
         """Do what users have asked for; asked twice, it is done once."""
         for sentence in requests.put_aside(self._folder):
             self._recorder.note(sentence)
-        for request in requests.waiting(self._folder):
+        heard = requests.waiting(self._folder)
+        self.is_resumed = any(request.verb == "resume" for request in heard)
+        for request in heard:
             if request.id not in self.state.requests:
                 if request.kinds:  # jobs may have failed since a driver last looked
                     self._look()

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,17 +143,9 @@ def read_nodes(database: Database, study_id: int) -> list[Node]:
             parents[edge.checkpoint_id].append(edge.sha256)
         nodes = []
         for row in session.scalars(checkpoints):
-            node = Node(
-                trial=row.trial,
-                step=row.step,
-                sha256=row.sha256,
-                parents=tuple(parents[row.id]),
-                operator=row.operator,
-                adopted=row.adopted,
-                seed=row.seed,
-                changes=json.loads(row.changes),
-            )
-            nodes.append(node)
+            given = {"parents": parents[row.id], "changes": json.loads(row.changes)}
+            names = [column.name for column in fields(Node) if column.name not in given]
+            nodes.append(Node.of(given | {name: getattr(row, name) for name in names}))
         return nodes
 
     return database.transaction(work)

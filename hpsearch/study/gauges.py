@@ -126,10 +126,9 @@ def _best(view: StudyView) -> Iterator[Row]:
 def _best_by(view: StudyView, objective: Objective) -> Trial | None:
     champions = view.state.population.archive
     finished = [view.state.trials[champions[-1]]] if champions else view.state.told(COMPLETE)
-    measured = [trial for trial in finished if objective.metric in trial.metrics]
-    sign = 1.0 if objective.goal == "maximize" else -1.0
-    key = objective.metric
-    return max(measured, key=lambda trial: sign * trial.metrics[key]["value"], default=None)
+    metric, sign = objective.metric, 1.0 if objective.goal == "maximize" else -1.0
+    measured = [trial for trial in finished if metric in trial.metrics]
+    return max(measured, key=lambda trial: sign * trial.metrics[metric]["value"], default=None)
 
 
 def _losses(view: StudyView) -> Iterator[Row]:

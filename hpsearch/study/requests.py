@@ -51,8 +51,7 @@ def waiting(folder: StudyDir) -> list[Request]:
     requests = []
     for path in folder.requests.glob("*.json"):
         with suppress(CorruptError, DiskError):
-            request = _read(folder, path)
-            if request is not None:
+            if (request := _read(folder, path)) is not None:
                 requests.append(request)
     return sorted(requests, key=lambda request: (request.at, request.id))
 

@@ -8,7 +8,7 @@ the rest. A reader of a head finds what it leaves out in rows of its event and b
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -24,7 +24,6 @@ from hpsearch.study.events import EventLog, Lease, check_lease
 from hpsearch.study.records import (
     Ended,
     Job,
-    Length,
     Loss,
     Lost,
     Match,
@@ -51,13 +50,6 @@ Converters = Mapping[str, Callable[[Any], Any]]  # of what JSON holds otherwise,
 
 def _by_number(mapping: Mapping[Any, Any]) -> dict[int, Any]:
     return {int(key): value for key, value in mapping.items()}
-
-
-def _lengths(pairs: Iterable[tuple[Any, int]]) -> Counter[Length]:
-    lengths: Counter[Length] = Counter()
-    for length, number in pairs:
-        lengths[tuple(length) if isinstance(length, list) else length] = number
-    return lengths
 
 
 def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, Any]) -> T:
@@ -124,7 +116,9 @@ _POPULATION: Converters = {
     "operators": lambda tried: {name: OperatorRecord(**record) for name, record in tried.items()},
 }
 _TALLY: Converters = {
-    "lengths": _lengths,
+    "lengths": lambda pairs: Counter(
+        {tuple(length) if isinstance(length, list) else length: number for length, number in pairs}
+    ),
     **dict.fromkeys(("failed", "children"), Counter),
     "lost": lambda lost: {kind: Lost(**record) for kind, record in lost.items()},
     **dict.fromkeys(("least", "greatest"), lambda pair: pair and tuple(pair)),
@@ -336,6 +330,8 @@ class Stored(MutableMapping[K, V]):
             for data in self.rows.records(self.kind.name, str(key)):
                 self.known[key] = self.kind.record(data)
                 self.num_stored -= 1
+        if key not in self.known:
+            iter(self)  # says so where this one is missing because all rows are gone
         return self.known[key]
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -369,7 +365,7 @@ def read_state(database: Database, study_id: int) -> StudyState:
     head = database.transaction(lambda session: _head(session, study_id))
     state = StudyState()
     if head is not None:
-        with suppress(ValueError, LookupError, TypeError):  # damaged: the events say it all
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # the events say it all
             rows = SnapshotRows(database.url, study_id, head["state"]["last_event"])
             state = restored(head, rows)
     state.apply(EventLog(database).read(study_id, after_id=state.last_event))

@@ -14,6 +14,7 @@ from hpsearch.parameters import (
     json_text,
     label_of,
 )
+from hpsearch.schema import Config, value_at
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -140,16 +141,33 @@ class SearchSpace:
 
 def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return one configuration in the form in which Optuna stores it."""
+    kinds = space.parameters
+    return {
+        name: float(value) if isinstance(kinds[name], FloatParameter) else label_of(value)
+        for name, value in values.items()
+    }
+
+
+def point_of(space: SearchSpace, config: Config) -> dict[str, Any]:
+    """Return what Optuna stores for a complete configuration, of ranges the nearest values.
+
+    Raises ValueError, with the path, if a value is no choice or no number.
+    """
     stored: dict[str, Any] = {}
-    for name, value in values.items():
-        match space.parameters[name]:
-            case CategoricalParameter() as parameter:
-                texts = [json_text(choice) for choice in parameter.choices]
-                stored[name] = parameter.value(texts.index(json_text(value)))
-            case FloatParameter():
-                stored[name] = float(value)
-            case _:
-                stored[name] = value
+    for name in space.order:
+        if space.is_active(name, space.decode(stored)):
+            parameter, value = space.parameters[name], value_at(config, name)
+            if isinstance(parameter, CategoricalParameter):
+                stored[name], fits = label_of(value), label_of(value) in parameter.labels()
+            elif fits := isinstance(value, int | float):
+                nearest, step = min(max(value, parameter.low), parameter.high), parameter.step
+                if step is not None:
+                    nearest = parameter.value(round((nearest - parameter.low) / step))
+                stored[name] = nearest
+            if not fits:
+                raise ValueError(
+                    f"{name} is {value!r}, which space.{name} must offer, but does not"
+                )
     return stored
 
 

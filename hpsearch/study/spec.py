@@ -101,7 +101,7 @@ class Study:
     founders: tuple[Config, ...] = ()
     """complete trainer configurations of the checkpoints with which a population begins"""
     trials_in_file: int | None = None
-    """budget.trials of the file, where a command gave another total in its place"""
+    """budget.trials of the file, whatever total a command gave; None where no file was read"""
 
     @property
     def uses_gpus(self) -> bool:
@@ -152,9 +152,10 @@ class Study:
 def load_spec(path: Path, *, trials: int | None = None) -> Study:
     """Return the study of a file, with ``trials`` in all if given; ConfigError lists all faults."""
     data, trials_in_file = yaml_file.load(path), None
-    if trials is not None and isinstance(data, dict) and isinstance(data.get("budget"), dict):
+    if isinstance(data, dict) and isinstance(data.get("budget"), dict):
         trials_in_file = data["budget"].get("trials")
-        data = data | {"budget": data["budget"] | {"trials": trials}}
+        if trials is not None:
+            data = data | {"budget": data["budget"] | {"trials": trials}}
     problems: list[str] = []
     try:
         spec = read(StudySpec, data, source=str(path))
@@ -212,9 +213,9 @@ def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
 def note_given_total(study: Study, folder: StudyDir) -> None:
     """Note the total that was given in place of the file's, or that none is any more."""
     total, in_file = study.spec.budget.trials, study.trials_in_file
-    if in_file is not None or folder.given_total.exists():
-        given = GivenTotal(total, total if in_file is None else in_file)
-        RecordFile(GivenTotal, folder.given_total).write(given)
+    # A study as it was last driven says nothing of its file, so what was noted still holds.
+    if in_file is not None and (in_file != total or folder.given_total.exists()):
+        RecordFile(GivenTotal, folder.given_total).write(GivenTotal(total, in_file))
 
 
 def spec_json(study: Study) -> str:

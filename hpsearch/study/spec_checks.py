@@ -12,9 +12,10 @@ from hpsearch.errors import ConfigError, CorruptError, DiskError, unknown_name
 from hpsearch.files import read_json
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import CategoricalParameter, FloatParameter, Parameter, is_plain, json_text
+from hpsearch.population.options import Schedule
 from hpsearch.schema import Config, apply, paths, to_plain
 from hpsearch.study import options
-from hpsearch.study.space import ALGORITHM, SearchSpace, wanted_values
+from hpsearch.study.space import ALGORITHM, SearchSpace, point_of, wanted_values
 from hpsearch.study.url import FROM_ENVIRONMENT, password, url_problem
 from hpsearch.trainers.checkpoint_name import STATE, step_of
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config
@@ -111,9 +112,16 @@ def read_founders(
         founders.append(to_plain(data["config"]))
         configs.append(config)
         problems += disagreements(where, config, configs[0])
-        known = set(paths(founders[-1]))
-        missing = [searched for searched in sections.get("space", {}) if searched not in known]
+        known, parameters = set(paths(founders[-1])), sections.get("space", {})
+        missing = [searched for searched in parameters if searched not in known]
         problems += [f"{where} has no {searched}, which the space searches" for searched in missing]
+        # A schedule says itself by what values all members learn.
+        begins = not isinstance(population.explore, Schedule)
+        if begins and not (missing or any(condition_problems(parameters))):
+            try:
+                point_of(SearchSpace(parameters), founders[-1])
+            except ValueError as error:
+                problems.append(f"{where} cannot begin in this space: its {error}")
     return tuple(founders)
 
 
@@ -337,7 +345,7 @@ def configuration_problems(
         path = f"{where}[{index}]"
         for name, value in values.items():
             if name in parameters:
-                if problem := _value_problem(parameters[name], value):
+                if problem := value_problem(parameters[name], value):
                     yield f"{path}.{name} {problem}"
             elif name not in named:
                 yield f"{path} names an {unknown_name('parameter', name, named)}"
@@ -349,7 +357,8 @@ def configuration_problems(
                 yield f"{path}.{name} must be left out, for its conditions do not hold"
 
 
-def _value_problem(parameter: Parameter, value: Any) -> str | None:
+def value_problem(parameter: Parameter, value: Any) -> str | None:
+    """Return why a value is none of the parameter's, None if it is one."""
     if isinstance(parameter, CategoricalParameter):
         if not is_plain(value):
             return f"must be one of the choices, but is {value!r}"

@@ -49,17 +49,13 @@ def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator
 
 def _profile_remarks(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
     asked = load_profile(study.path.parent / executor.profile).gpus_per_task
-    for name, base in study.bases.items():
-        if asked and base["device"] == "cpu":
-            yield (
-                f"jobs ask for {asked} GPU each, but the base configuration of {name} trains on "
-                "device cpu, which leaves them idle; set device: cuda, or gpus_per_task: 0"
-            )
-        if not asked and base["device"] == "cuda":
-            yield (
-                f"jobs ask for no GPU, but the base configuration of {name} trains on device cuda; "
-                "set device: cpu, or gpus_per_task: 1"
-            )
+    if asked and not study.uses_gpus:
+        yield (
+            f"jobs ask for {asked} GPUs each, but all trials train on device cpu, which leaves "
+            "them idle; set device: cuda, or gpus_per_task: 0"
+        )
+    if study.uses_gpus and not asked:
+        yield "jobs ask for no GPU, but trials train on cuda; set device: cpu, or gpus_per_task: 1"
 
 
 def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ class StudyView:
     folder: StudyDir
     state: StudyState
     is_driven: bool  # whether a driver holds the study
-    awaited: DriverStart | None = None  # the started driver that does not hold the study
 
     @property
     def name(self) -> str:
@@ -44,6 +44,12 @@ class StudyView:
     @property
     def metric(self) -> str:
         return self.study.spec.objectives[0].metric
+
+    @cached_property
+    def awaited(self) -> DriverStart | None:
+        """The started driver that does not hold the study; only who needs it asks for it."""
+        is_missing = self.state.status in BUSY and not self.is_driven
+        return find_awaited(self.folder) if is_missing else None
 
     @property
     def status(self) -> str:
@@ -148,10 +154,8 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         if record is None:
             raise UsageError(not_started)
         state = read_state(database, record.id)
-        lease = Leases(database).current(record.id)
-    is_driven = _is_held(lease)
-    awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
-    return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
+        is_driven = _is_held(Leases(database).current(record.id))
+    return StudyView(stored_study(record.spec, path), folder, state, is_driven)
 
 
 def check_database(name: str, url: str) -> None:

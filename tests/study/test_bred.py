@@ -96,6 +96,17 @@ def best(place, name, count):
     return [trial.number for trial in sorted(trials, key=lambda trial: -trial.value)][:count]
 
 
+def test_grids_are_joined_where_all_values_lie_on_one():
+    """Else a founder may have learned by a value that the joined grid does not have."""
+    base = apply(yaml_file.load(BASE), {})
+    ranges = ((0.5, 0.8), (0.55, 0.75), (0.7, 0.9))
+    low, between, high = (FloatParameter("float", *ends, step=0.1) for ends in ranges)
+    assert common_space([{GAMMA: low}, {GAMMA: between}], [base, base]) == {}
+    assert common_space([{GAMMA: low}, {GAMMA: high}], [base, base]) == {
+        GAMMA: FloatParameter("float", 0.5, 0.9, step=0.1)
+    }
+
+
 @pytest.mark.slow
 def test_founders_are_the_best_of_each_in_even_shares(place):
     place.search("one")

@@ -7,7 +7,7 @@ from study_files import LR, NET_ARCH, load
 
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, UsageError
+from hpsearch.errors import ConfigError, ConflictError, UsageError
 from hpsearch.study.derived import (
     CONFIRM_SUFFIX,
     CONFIRMATION,
@@ -46,6 +46,12 @@ def test_it_trains_what_was_chosen_and_shares_what_is_fair(tmp_path, folder):
     assert study.bases == search.bases
     assert folder.study_file.read_text().startswith("# hpsearch confirm quick\n")
     assert begun_derived(folder, CONFIRMATION) == study
+
+
+def test_nothing_is_left_of_a_study_that_would_be_wrong(tmp_path, folder):
+    with pytest.raises(ConfigError):
+        write_confirmation(load(tmp_path), [CHOSEN[0] | {"host.optim.args.lr": 9.0}], 2, folder)
+    assert list(folder.root.iterdir()) == []
 
 
 def test_seeds_never_meet_those_of_the_search_or_its_neighbours(tmp_path, folder):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import sqlalchemy
@@ -26,7 +27,14 @@ from hpsearch.errors import (
     StorageUnavailableError,
 )
 from hpsearch.study import engine
-from hpsearch.study.database import VERSION_TABLE, Base, Database, StudyRecords, StudyRow
+from hpsearch.study.database import (
+    VERSION_TABLE,
+    Base,
+    Database,
+    StudyRecords,
+    StudyRow,
+    _schema_lock,
+)
 from hpsearch.study.storage import open_storage
 
 
@@ -341,3 +349,22 @@ def test_servers_get_few_connections_and_a_time_limit() -> None:
         "write_timeout": 60,
     }
     assert engine.engine_options("sqlite:///x.db") == {"connect_args": {"timeout": 10.0}}
+
+
+@pytest.mark.parametrize("answer", [0, None])
+def test_tables_of_mysql_are_left_to_the_process_that_changes_them(answer: int | None) -> None:
+    """GET_LOCK does not fail where the lock stays away; it answers 0, or NULL after an error."""
+    connection = MagicMock()
+    connection.dialect.name = "mysql"
+    connection.engine.url = sqlalchemy.make_url("mysql+pymysql://me:secret@host/name")
+    connection.exec_driver_sql.return_value.scalar.return_value = answer
+    with (
+        pytest.raises(StorageUnavailableError, match="another process has changed") as error,
+        _schema_lock(connection),
+    ):
+        pytest.fail("the tables were changed without the lock")
+    assert "secret" not in str(error.value)
+    connection.exec_driver_sql.return_value.scalar.return_value = 1
+    with _schema_lock(connection):
+        pass
+    assert "RELEASE_LOCK" in connection.exec_driver_sql.call_args.args[0]

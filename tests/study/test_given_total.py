@@ -82,6 +82,15 @@ def test_going_on_keeps_to_the_given_total(study, again, capsys, monkeypatch):
     assert said.endswith(f"budget.trials in {study.path}, now 3, for another total")
 
 
+def test_a_command_by_name_does_not_forget_the_given_total(study):
+    """As the driver of a submitted study does it, or a pause of a study without a driver."""
+    assert run(study, "--trials", "5") == 0
+    assert main(["run", "quick", "--no-export"]) == 0
+    assert finished() == (5, 5)
+    assert run(study) == 0
+    assert finished() == (5, 5)
+
+
 def test_another_number_in_the_file_is_heard(study, capsys):
     assert run(study, "--trials", "5") == 0
     rewrite(study, 7)

@@ -353,12 +353,18 @@ def test_a_snapshot_of_another_version_is_not_read_and_replaced(
     assert "another version" not in str(rows_of(database))
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": 1}'])
+LIST_FOR_MAPPING = "a list in the place of a mapping"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": 1}', LIST_FOR_MAPPING])
 def test_a_damaged_snapshot_is_none(database: Database, damage: str) -> None:
     """Before, it ended every reader, and the driver at its next one."""
     study_id, log = create(database), EventLog(database)
     lease, state = held(database, study_id), folded(log.append(study_id, [asked(0), told(0)]))
     SnapshotWriter(database).write(lease, state, no_line)
+    if damage == LIST_FOR_MAPPING:
+        head = json.loads(snapshots.head_text(state))
+        damage = json.dumps(head | {"population": head["population"] | {"newest": []}})
     with database.engine.begin() as connection:
         change = "UPDATE hpsearch_snapshots SET data = :damage WHERE kind = 'head'"
         connection.execute(sqlalchemy.text(change), {"damage": damage})
@@ -397,10 +403,14 @@ def test_what_a_newer_version_has_taken_away_is_missed_in_a_sentence(database: D
     lease, state = held(database, study_id), folded(log.append(study_id, many))
     SnapshotWriter(database).write(lease, state, no_line)
     seen = read_state(database, study_id)
+    assert 30 not in seen.trials
+    seen = read_state(database, study_id)
     with database.engine.begin() as connection:
         connection.execute(sqlalchemy.delete(snapshots.ROWS))
     with pytest.raises(StorageUnavailableError, match="run the command again"):
         list(seen.trials)
+    with pytest.raises(StorageUnavailableError, match="run the command again"):
+        print(seen.trials[7])
 
 
 def test_who_reads_while_a_driver_writes_sees_one_moment(database: Database) -> None:

@@ -19,9 +19,9 @@ from spaces import (
     finite_spaces,
 )
 
-from hpsearch.parameters import FloatParameter, IntParameter
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply, paths
-from hpsearch.study.space import SearchSpace
+from hpsearch.study.space import SearchSpace, point_of
 
 SHARES = st.floats(0, 1, exclude_max=True)
 CONFIGS = st.recursive(
@@ -168,3 +168,51 @@ def look_up(config: Any, path: str) -> Any:
     for key in path.split("."):
         config = config[key]
     return config
+
+
+@given(value=st.floats(-2.0, 9.0))
+def test_the_nearest_value_of_a_range_is_stored(value: float) -> None:
+    for parameter in (
+        FloatParameter("float", 0.1, 0.7, step=0.2),
+        FloatParameter("float", 0.5, 0.5),
+        IntParameter("int", 1, 7, step=3),
+        IntParameter("int", 2, 5, log=True),
+    ):
+        wanted = value if isinstance(parameter, FloatParameter) else round(value)
+        count = parameter.num_values()
+        assert count is not None
+        values = [parameter.value(index) for index in range(count)]
+        nearest = point_of(SearchSpace({"x": parameter}), {"x": wanted})["x"]
+        assert nearest in values
+        # Rounded: in binary, 0.2 is not as far from 0.1 as from 0.3.
+        distances = [round(abs(other - wanted), 9) for other in values]
+        assert round(abs(nearest - wanted), 9) == min(distances)
+    continuous = SearchSpace({"x": FloatParameter("float", 0.0, 1.0)})
+    assert point_of(continuous, {"x": value}) == {"x": min(max(value, 0.0), 1.0)}
+
+
+def test_what_optuna_stores_for_a_configuration() -> None:
+    shapes = CategoricalParameter("categorical", ([32], [128]))
+    space = SearchSpace(
+        {
+            "net": shapes,
+            "rate": FloatParameter("float", 0.0, 1.0, step=0.25),
+            "depth": IntParameter("int", 0, 9, step=3, when={"net": [[32]]}),
+        }
+    )
+    config = {"net": [32], "rate": 0.4, "depth": 4}
+    stored = point_of(space, config)
+    assert stored == {"net": "[32]", "rate": 0.5, "depth": 3}
+    optuna.create_trial(params=stored, distributions=space.distributions(), value=0.0)
+    # What does not exist is not looked at.
+    assert point_of(space, {**config, "net": [128], "depth": None}) == {"net": "[128]", "rate": 0.5}
+    for wrong in ({"net": [64]}, {"rate": None}, {"depth": "deep"}):
+        (name,) = wrong
+        with pytest.raises(ValueError, match=f"^{name} is .*space.{name}"):
+            point_of(space, config | wrong)
+
+
+@pytest.mark.parametrize(("high", "step"), [(1.0, 1e-30), (1e30, 1.0)])
+def test_a_step_too_fine_for_floats_is_refused(high: float, step: float) -> None:
+    (problem,) = FloatParameter("float", 0.0, high, step=step).check()
+    assert f"but is {step!r}; raise it" in problem

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
 from hpsearch.study.requests import forget_start, note_start
 from hpsearch.study.spec import Study
-from hpsearch.study.view import open_view
+from hpsearch.study.view import Followed, open_view
 
 
 class Drivers:
@@ -157,6 +158,27 @@ def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None
     forget_start(folder)
     with pytest.raises(StorageUnavailableError, match="; no driver is there"):
         status(as_json=False)
+
+
+def test_who_follows_a_study_sees_drivers_come_and_go(tmp_path) -> None:
+    study, runs = new_study(tmp_path), tmp_path / "runs"
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+    folder = StudyDir(runs / study.spec.name)
+    with closing(Followed(study.spec.name, runs)) as followed:
+
+        def status() -> str:
+            followed.look()
+            return followed.view.status
+
+        assert status() == "interrupted"
+        note_start(folder, f"process {os.getpid()}")
+        assert status() == "starting"
+        with opened(study, FakeExecutor(), time.time):
+            assert status() == "running"
+        assert status() == "starting"
+        forget_start(folder)
+        assert status() == "interrupted"
 
 
 @pytest.mark.parametrize("letter", ["\n", "\r", "\x1b", "\x7f"])

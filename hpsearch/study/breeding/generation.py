@@ -8,25 +8,23 @@ import numpy as np
 
 from hpsearch.cluster.records import Fresh, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
-from hpsearch.parameters import CategoricalParameter, label_of
 from hpsearch.population import options
 from hpsearch.population.breeding import JudgedMember, Successor, breed, breed_untrained
 from hpsearch.population.explore import Exploring
 from hpsearch.population.fitness import MatchStanding, Places, Scores, score
 from hpsearch.population.operators.options import Clone, Grow
 from hpsearch.population.ratings.cycles import meta_game
-from hpsearch.population.statistics import Floats, interval
-from hpsearch.schema import value_at
+from hpsearch.population.statistics import CONFIDENCE, Floats, interval
 from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
 from hpsearch.study.breeding.lineage import families, improvements
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
+from hpsearch.study.space import point_of
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import CommonConfig, shape_key
 from hpsearch.trainers.config.players import ROLES, Role
 
-CONFIDENCE = 0.95  # of the intervals that are noted
 CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
 RESPONSE_SEEDS = 10_000  # matches of a study, each with a seed for its responses
 
@@ -243,7 +241,7 @@ class Judge:
         if isinstance(explore, options.Schedule):
             params = scheduled(explore, self._study.space, 0)
         elif founder is not None:
-            params = self._params_of(founder)
+            params = point_of(self._study.space, self._study.founders[founder])
         return PlannedTrial(
             key=key_after(member, population),
             member=member,
@@ -256,17 +254,3 @@ class Judge:
             steps=first_step + self._options.interval,
             founder=founder,
         )
-
-    def _params_of(self, founder: int) -> dict[str, Any]:
-        """Return a founder's values as Optuna stores them, at the nearest bound if out of range."""
-        space = self._study.space
-        params: dict[str, Any] = {}
-        for path in space.order:
-            if space.is_active(path, space.decode(params)):
-                parameter = space.parameters[path]
-                value = value_at(self._study.founders[founder], path)
-                if isinstance(parameter, CategoricalParameter):
-                    params[path] = label_of(value)
-                else:
-                    params[path] = min(max(value, parameter.low), parameter.high)
-        return params
