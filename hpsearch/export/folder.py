@@ -20,6 +20,7 @@ unpickles, and evaluates expressions as Python.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -322,7 +323,8 @@ def _others(folder: Path) -> set[str]:
 
 def _put_in_place(new: Path, folder: Path) -> None:
     """Rename ``new`` to ``folder``; an older one is removed then, or by the next export."""
-    for left in folder.parent.glob(f".{folder.name}-*-old"):
+    # The whole pattern: an older one of a folder NAME-MORE is not ours.
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}-{'[0-9a-f]' * 32}-old"):
         if folder.exists():
             shutil.rmtree(left)
         else:

@@ -144,3 +144,15 @@ def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_
 def test_folders_that_are_missing_are_made(tmp_path):
     write(tmp_path / "a/b/best", "new")
     assert content(tmp_path / "a/b/best") == holding("new")
+
+
+def test_an_older_bundle_that_was_cut_off_is_put_back_or_removed_by_its_own_folder_alone(tmp_path):
+    cut_off = {name: tmp_path / f".{name}-{'0a' * 16}-old" for name in ("a", "a-b", "[ab]")}
+    for older in cut_off.values():
+        write_bundle(older, "old")
+    write(tmp_path / "a", "new")
+    assert not cut_off["a"].exists()
+    assert cut_off["a-b"].exists()
+    write(tmp_path / "[ab]", "new")
+    assert content(tmp_path / "a") == holding("new")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "[ab]", cut_off["a-b"].name}
