@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
@@ -141,14 +140,15 @@ class Guard:
         query = parse_qs(environ.get("QUERY_STRING", ""))
         if self._is_token(query.get("token", [""])[0]):
             return self._welcome(environ, start_response)
-        if not self._is_token(self._shown(environ)):
+        if not self._has_cookie(environ):
             return refuse(start_response, NO_TOKEN)
         return self._inner(environ, start_response)
 
-    def _shown(self, environ: "WSGIEnvironment") -> str:
-        with suppress(CookieError, KeyError):
-            return SimpleCookie(environ.get("HTTP_COOKIE", ""))[self._cookie].value
-        return ""
+    def _has_cookie(self, environ: "WSGIEnvironment") -> bool:
+        # By hand: SimpleCookie gives up at the first cookie, of any program here, that it dislikes.
+        cookies = [part.partition("=") for part in environ.get("HTTP_COOKIE", "").split(";")]
+        said = [value.strip() for name, _, value in cookies if name.strip() == self._cookie]
+        return any(map(self._is_token, said))
 
     def _is_token(self, said: str) -> bool:
         return hmac.compare_digest(said.encode(), self._token.encode())

@@ -113,7 +113,9 @@ def test_the_token_is_given_for_a_cookie_that_then_passes():
     cookie, *rules = headers["Set-Cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict"} <= set(rules)
     assert ask(guard, cookie=cookie)[0] == 200
-    assert inner.asked == [("GET", "/api/studies/3")]
+    for foreign in ('prefs={"theme":"dark"}', "a b=c", "=", "hpsearch-1=of-another-path", "é"):
+        assert ask(guard, cookie=f"{foreign}; {cookie}; {foreign}")[0] == 200, foreign
+    assert set(inner.asked) == {("GET", "/api/studies/3")}
 
 
 @pytest.fixture(scope="module")
