@@ -39,6 +39,12 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     allow_reuse_address = True
 
+    def __init__(self, host: str, port: int) -> None:
+        known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # Of a name with addresses of both kinds, such as localhost, the older kind is served.
+        self.address_family = min(family for family, *_ in known)
+        super().__init__((host, port), QuietHandler)
+
     def server_bind(self) -> None:
         """Take the port; the machine's full name, which may take seconds to find, is not asked."""
         self.socket.bind(self.server_address)
@@ -60,8 +66,8 @@ def bind(host: str, port: int) -> Server:
     last = port if port == 0 else min(port + NEXT_PORTS, LAST_PORT)
     for candidate in range(port, last + 1):
         try:
-            return Server((host, candidate), QuietHandler)
-        except (socket.gaierror, PermissionError, OverflowError) as error:
+            return Server(host, candidate)
+        except (socket.gaierror, PermissionError, UnicodeError) as error:
             raise UsageError(
                 f"{host}:{candidate} cannot be served ({error}); give another"
             ) from error

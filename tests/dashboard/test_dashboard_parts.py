@@ -461,7 +461,26 @@ def test_ports_that_are_taken_are_passed_by():
         other.server_close()
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+@pytest.mark.parametrize(
+    ("host", "bound", "reached"),
+    [
+        ("::1", "::1", ["::1"]),
+        ("::", "::", ["::1", "127.0.0.1"]),
+        ("localhost", "127.0.0.1", ["127.0.0.1"]),
+    ],
+)
+def test_addresses_of_both_kinds_are_served(host, bound, reached):
+    server = bind(host, 0)
+    with serving(server, _page):
+        assert server.server_name == bound
+        for address in reached:
+            with socket.create_connection((address, server.server_port), timeout=10) as line:
+                line.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert line.recv(4096).startswith(b"HTTP/1.0 200 OK"), address
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "é" * 64])
 def test_an_address_of_another_machine(host):
     with pytest.raises(UsageError, match=host):
         bind(host, 0)
