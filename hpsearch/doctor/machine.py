@@ -279,7 +279,12 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
             job_id = executor.submit([job])[job.name]
         except SubmissionRefusedError as refused:
             return error(f"no job is taken: {refused}")
-        status = _wait(executor, job, job_id)
+        status = None
+        try:
+            status = _wait(executor, job, job_id)
+        finally:  # also after Ctrl-C, or where the scheduler gives no answer
+            if status is None or status.phase != "ended":
+                executor.cancel([(job, job_id)])
         report = job.report.read()
         if report is not None:
             return _judge(report, device)
@@ -297,10 +302,8 @@ def _wait(executor: Executor, job: JobDir, job_id: str) -> JobStatus | None:
     deadline, pause = time.monotonic() + JOB_SECONDS, FIRST_PAUSE
     while True:
         status = executor.look([(job, job_id)]).get(job.name)
-        if status is not None and status.phase == "ended":
-            return status
-        if time.monotonic() + pause > deadline:
-            executor.cancel([(job, job_id)])
+        has_ended = status is not None and status.phase == "ended"
+        if has_ended or time.monotonic() + pause > deadline:
             return status
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)

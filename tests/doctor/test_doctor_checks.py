@@ -208,6 +208,25 @@ def test_requests_that_no_driver_takes(tmp_path):
     assert late[1].sentence.startswith("pause wait for a driver")
 
 
+@pytest.mark.parametrize("cut_off_by", [KeyboardInterrupt, SchedulerSilentError])
+def test_a_job_that_is_waited_for_no_longer_is_taken_back(tmp_path, cut_off_by):
+    cancelled = []
+
+    def look(jobs):
+        raise cut_off_by
+
+    executor = SimpleNamespace(
+        num_threads=1,
+        submit=lambda jobs: {job.name: "17" for job in jobs},
+        look=look,
+        cancel=lambda jobs: cancelled.extend(job_id for _, job_id in jobs),
+    )
+    study = SimpleNamespace(spec=SimpleNamespace(name="tiny"), uses_gpus=False)
+    with pytest.raises(cut_off_by):
+        machine.check_inside(study, tmp_path, lambda study, folder: executor)
+    assert cancelled == ["17"]
+
+
 def test_damaged_files_are_named(tmp_path):
     study = StudyDir(tmp_path / "tiny")
     beat = study.trial(3).attempt(2).root / "heartbeat.json"
