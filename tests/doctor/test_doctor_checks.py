@@ -201,11 +201,27 @@ def test_requests_that_no_driver_takes(tmp_path):
     assert [request.level for request in check_requests(study)] == ["ok"]
     requests.leave(study, Request("pause"))
     assert [request.level for request in check_requests(study)] == ["ok"]
+    (study.requests / ".0a.json-1b").write_text("{")  # is being written
+    assert [request.level for request in check_requests(study)] == ["ok"]
     (study.requests / "other.json").write_text("{")
     late = list(check_requests(study, time.time() + 3600))
     assert [finding.level for finding in late] == ["warning", "warning"]
     assert "1 files" in late[0].sentence
     assert late[1].sentence.startswith("pause wait for a driver")
+
+
+def test_requests_that_come_and_go_meanwhile_are_heard(tmp_path, monkeypatch):
+    folder, taken = StudyDir(tmp_path / "tiny"), Request("pause")
+
+    def waiting_between(study):
+        requests.forget(study, taken)
+        waiting = requests.waiting(study)
+        requests.leave(study, Request("resume"))
+        return waiting
+
+    requests.leave(folder, taken)
+    monkeypatch.setattr("hpsearch.doctor.study.waiting", waiting_between)
+    assert [finding.level for finding in check_requests(folder)] == ["ok"]
 
 
 @pytest.mark.parametrize("cut_off_by", [KeyboardInterrupt, SchedulerSilentError])
