@@ -108,7 +108,7 @@ def check_shared(runs: Path, mounts: Mounts) -> Finding:
 
 def check_mode(runs: Path) -> Finding:
     """Look whether others may write: jobs run what lies in the folder."""
-    if not runs.exists():
+    if nearest(runs) != runs:
         return skipped(f"{runs} is not there yet")
     mode = stat.S_IMODE(runs.stat().st_mode)
     remedy = f"protect it with: chmod 700 {runs}"
@@ -137,7 +137,9 @@ def check_space(runs: Path) -> Iterator[Finding]:
 
 
 def nearest(folder: Path) -> Path:
-    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    """Return a folder, or of those above it the nearest that can be seen."""
+    # Path.exists raises PermissionError below a folder that this user may not search.
+    return next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[F
     if file := sqlite_file(url):
         is_cluster = isinstance(study.spec.executor, SlurmOptions)
         yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
-        if not Path(file).exists():
+        if not os.path.exists(file):
             yield _missing(Path(file), folder)
             return
     with closing(Database.open(url)) as database:

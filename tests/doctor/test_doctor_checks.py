@@ -1,5 +1,7 @@
 """The checks of hpsearch doctor one by one: what each calls well, and what not."""
 
+import errno
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,6 +196,19 @@ def test_the_driver_is_named():
     assert said["drives"] == f"{own} drives the study, its lease ends in 30 s"
     assert "is dead; the next run takes over" in said["dead"]
     assert said["expired"] == "no driver has the study now"
+
+
+def test_below_a_folder_that_may_not_be_searched_that_folder_is_looked_at(tmp_path, monkeypatch):
+    stat = os.stat
+
+    def stat_above(path, *arguments, **options):
+        if tmp_path in Path(path).parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", stat_above)
+    assert machine.nearest(tmp_path / "mine/runs") == tmp_path
+    assert machine.check_mode(tmp_path / "mine/runs").level == "skipped"
 
 
 def test_requests_that_no_driver_takes(tmp_path):
