@@ -241,10 +241,12 @@ def _read_dict(item: Any, data: object, path: str, problems: list[str]) -> Any:
     if not isinstance(data, Mapping):
         return _fail(problems, path, f"must be a mapping of keys, but is {shown(data)}")
     before = len(problems)
-    values = {
-        str(key): _read_value(item, entry, _join(path, str(key)), problems)
-        for key, entry in data.items()
-    }
+    values: dict[str, Any] = {}
+    for name, entry in zip(map(str, data), data.values(), strict=True):
+        if name in values:
+            twice = f"{shown(name)} with and without quotes"
+            _fail(problems, path, f"must hold each key once, but holds {twice}")
+        values[name] = _read_value(item, entry, _join(path, name), problems)
     return values if len(problems) == before else _INVALID
 
 

@@ -98,7 +98,13 @@ def _whole_number(loader: _Bounded, node: yaml.ScalarNode) -> int:
     return number
 
 
+def _refuse_merge(loader: _Bounded, node: yaml.ScalarNode) -> None:
+    fault = "merge keys (<<) are not supported; write out the keys"
+    raise yaml.constructor.ConstructorError(None, None, fault, node.start_mark)
+
+
 _Bounded.add_constructor("tag:yaml.org,2002:int", _whole_number)  # type: ignore[type-var]
+_Bounded.add_constructor("tag:yaml.org,2002:merge", _refuse_merge)  # type: ignore[type-var]
 
 
 class _Dumper(BaseDumper):

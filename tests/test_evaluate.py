@@ -185,6 +185,10 @@ def test_trees(capsys, tmp_path):
         (["random", "--tree", "x.svg"], "leave out --tree"),
         (["zeillinger", "--tree", "x.gif"], ".pdf, .png, .svg or written as .txt"),
         (["zeillinger", "--tree", "x.svg", "--tree-start", "E9"], "valid: A1, A2"),
+        (
+            ["zeillinger", *QUICK, "--tree-start", "D4"],
+            "give --tree FILE too, or leave out --tree-start",
+        ),
     ],
 )
 def test_wrong_arguments(capsys, arguments, words):

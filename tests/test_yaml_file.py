@@ -99,6 +99,7 @@ def test_dump_quotes_what_would_be_read_as_something_else(load, value):
         ("a: !!python/name:os.getcwd", "could not determine a constructor"),
         ("a: !secret 3", "could not determine a constructor"),
         ("a: *nowhere", "found undefined alias"),
+        ("a: &a {b: 1}\nc:\n  <<: *a\n", "merge keys (<<) are not supported; write out the keys"),
         ("day: 2024-13-45", "is not YAML: "),
         ("number: !!int many", "is not YAML: "),
         ("number: !!int ''", "is not YAML: "),

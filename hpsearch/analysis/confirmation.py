@@ -128,7 +128,7 @@ def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
     if (data := read_json(view.folder.confirmation)) is None:
         return None
     try:
-        best = int(data["best"])
+        best = view.state.trials[int(data["best"])].number  # a trial that there is
         if view.study.spec.population is not None:
             return best, bool(data["match"] == last_match(view))
         compared = {entry["trial"] for entry in data["trials"]}

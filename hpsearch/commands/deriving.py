@@ -1,6 +1,8 @@
 """Studies that are made of another one: begun or gone on with, and trained here or by a driver."""
 
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from hpsearch.analysis.candidates import Candidate, all_candidates
@@ -36,10 +38,12 @@ def trained(
         if not submit:
             console = Terminal(stderr=as_json)
             after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
-        elif leave_to_driver(study, runs):
-            print(f"when it has finished, compare with: {command_to_go_on}")
-            return 0
         else:
+            # Where JSON is asked for, nothing else may stand in its place.
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+                if leave_to_driver(study, runs):
+                    print(f"when it has finished, compare with: {command_to_go_on}")
+                    return 0
             after = open_view(name, runs)
     if after is None:
         return INTERRUPTED

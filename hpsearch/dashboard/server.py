@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +39,12 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     allow_reuse_address = True
 
+    def __init__(self, host: str, port: int) -> None:
+        known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # Of a name with addresses of both kinds, such as localhost, the older kind is served.
+        self.address_family = min(family for family, *_ in known)
+        super().__init__((host, port), QuietHandler)
+
     def server_bind(self) -> None:
         """Take the port; the machine's full name, which may take seconds to find, is not asked."""
         self.socket.bind(self.server_address)
@@ -61,8 +66,8 @@ def bind(host: str, port: int) -> Server:
     last = port if port == 0 else min(port + NEXT_PORTS, LAST_PORT)
     for candidate in range(port, last + 1):
         try:
-            return Server((host, candidate), QuietHandler)
-        except (socket.gaierror, PermissionError, OverflowError) as error:
+            return Server(host, candidate)
+        except (socket.gaierror, PermissionError, UnicodeError) as error:
             raise UsageError(
                 f"{host}:{candidate} cannot be served ({error}); give another"
             ) from error
@@ -141,14 +146,15 @@ class Guard:
         query = parse_qs(environ.get("QUERY_STRING", ""))
         if self._is_token(query.get("token", [""])[0]):
             return self._welcome(environ, start_response)
-        if not self._is_token(self._shown(environ)):
+        if not self._has_cookie(environ):
             return refuse(start_response, NO_TOKEN)
         return self._inner(environ, start_response)
 
-    def _shown(self, environ: "WSGIEnvironment") -> str:
-        with suppress(CookieError, KeyError):
-            return SimpleCookie(environ.get("HTTP_COOKIE", ""))[self._cookie].value
-        return ""
+    def _has_cookie(self, environ: "WSGIEnvironment") -> bool:
+        # By hand: SimpleCookie gives up at the first cookie, of any program here, that it dislikes.
+        cookies = [part.partition("=") for part in environ.get("HTTP_COOKIE", "").split(";")]
+        said = [value.strip() for name, _, value in cookies if name.strip() == self._cookie]
+        return any(map(self._is_token, said))
 
     def _is_token(self, said: str) -> bool:
         return hmac.compare_digest(said.encode(), self._token.encode())

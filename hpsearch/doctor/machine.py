@@ -108,7 +108,7 @@ def check_shared(runs: Path, mounts: Mounts) -> Finding:
 
 def check_mode(runs: Path) -> Finding:
     """Look whether others may write: jobs run what lies in the folder."""
-    if not runs.exists():
+    if nearest(runs) != runs:
         return skipped(f"{runs} is not there yet")
     mode = stat.S_IMODE(runs.stat().st_mode)
     remedy = f"protect it with: chmod 700 {runs}"
@@ -137,7 +137,9 @@ def check_space(runs: Path) -> Iterator[Finding]:
 
 
 def nearest(folder: Path) -> Path:
-    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    """Return a folder, or of those above it the nearest that can be seen."""
+    # Path.exists raises PermissionError below a folder that this user may not search.
+    return next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
 
 
 @contextmanager
@@ -279,7 +281,12 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
             job_id = executor.submit([job])[job.name]
         except SubmissionRefusedError as refused:
             return error(f"no job is taken: {refused}")
-        status = _wait(executor, job, job_id)
+        status = None
+        try:
+            status = _wait(executor, job, job_id)
+        finally:  # also after Ctrl-C, or where the scheduler gives no answer
+            if status is None or status.phase != "ended":
+                executor.cancel([(job, job_id)])
         report = job.report.read()
         if report is not None:
             return _judge(report, device)
@@ -297,10 +304,8 @@ def _wait(executor: Executor, job: JobDir, job_id: str) -> JobStatus | None:
     deadline, pause = time.monotonic() + JOB_SECONDS, FIRST_PAUSE
     while True:
         status = executor.look([(job, job_id)]).get(job.name)
-        if status is not None and status.phase == "ended":
-            return status
-        if time.monotonic() + pause > deadline:
-            executor.cancel([(job, job_id)])
+        has_ended = status is not None and status.phase == "ended"
+        if has_ended or time.monotonic() + pause > deadline:
             return status
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)

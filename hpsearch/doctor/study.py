@@ -34,7 +34,7 @@ def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[F
     if file := sqlite_file(url):
         is_cluster = isinstance(study.spec.executor, SlurmOptions)
         yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
-        if not Path(file).exists():
+        if not os.path.exists(file):
             yield _missing(Path(file), folder)
             return
     with closing(Database.open(url)) as database:
@@ -139,17 +139,21 @@ OLD_SECONDS = 600.0  # after which a driver that runs has taken a request
 
 
 def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Finding]:
+    pattern = "[!.]*.json*"  # a dot begins what is still being written
+    before = set(folder.requests.glob(pattern))
     requests = waiting(folder)
-    unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
-    if unread > 0:
-        note = f"{unread} files in {folder.requests} are no requests and are not heard"
+    # Meanwhile a driver may take some, and users may leave others.
+    there = before.intersection(folder.requests.glob(pattern))
+    unread = there - {folder.request(request.id) for request in requests}
+    if unread:
+        note = f"{len(unread)} files in {folder.requests} are no requests and are not heard"
         yield warning(f"{note}; remove them")
     verbs = ", ".join(request.verb for request in requests)
     moment = time.time() if now is None else now
     if any(moment - request.at > OLD_SECONDS for request in requests):
         start = f"start one with: hpsearch run {folder.root.name}"
         yield warning(f"{verbs} wait for a driver; {start}")
-    elif unread <= 0:
+    elif not unread:
         yield ok(f"{verbs or 'none'} waiting in {folder.requests}")
 
 

@@ -20,6 +20,7 @@ unpickles, and evaluates expressions as Python.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -42,8 +43,8 @@ from hpsearch.trainers.config.players import ROLES
 FORMAT: Final = 2  # of the bundles that are written, in the provenance; 1 where that names none
 SORTED_POINTS: Final = 1  # the format whose policies take points that are sorted already
 FORMATS: Final = (SORTED_POINTS, FORMAT)  # those that are read
-MARK: Final = "evaluation.json"  # by which a bundle is known, and may be replaced
-INDEX: Final = "bundles.json"  # by which a folder of several is known likewise
+INDEX: Final = "bundles.json"  # by which a folder of several is known
+_ONE_OF_SEVERAL: Final = re.compile(r"\d+-trial-\d+")  # the folder of each
 
 
 class BundleDir(Folder):
@@ -52,7 +53,7 @@ class BundleDir(Folder):
     readme = Place("README.md")
     config = Place("config.yaml")
     weights = Place("weights.safetensors")
-    certificate = Place(MARK)
+    certificate = Place("evaluation.json")
     lineage = Place("lineage.json")
     provenance = Place("provenance.json")
     signature = Place("provenance.json.sig")
@@ -297,17 +298,33 @@ def _check_place(folder: Path) -> None:
             break
     if not above.is_dir():
         raise UsageError(f"{above} is a file; choose another folder with -o")
-    is_ours = (folder / MARK).exists() or (folder / INDEX).exists()
-    if above == folder and any(folder.iterdir()) and not is_ours:
-        raise UsageError(f"{folder} holds other files; choose another folder with -o")
+    if above == folder and (others := _others(folder)):
+        raise UsageError(
+            f"{folder} holds {min(others)!r}, and only a folder with nothing but whole bundles is "
+            "replaced; move that elsewhere, or choose another folder with -o"
+        )
     if above == folder and not os.access(folder, os.W_OK | os.X_OK):
         # It could be renamed, but what lies in it could not be removed then.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
+def _others(folder: Path) -> set[str]:
+    """Return the names in a folder that are of no bundle; all of them, where none is whole."""
+    bundle, names = BundleDir(folder), set(os.listdir(folder))
+    own = {bundle.provenance.name, bundle.signature.name}
+    known = bundle.required(ROLES) | bundle.optional(ROLES) | own
+    files = {name for name in known & names if (folder / name).is_file()}
+    if bundle.required(()) | {bundle.provenance.name} <= files:
+        return names - files
+    several = {name for name in names if _ONE_OF_SEVERAL.fullmatch(name)}
+    whole = {name for name in several if (folder / name).is_dir() and not _others(folder / name)}
+    return names - whole - {INDEX} if whole and INDEX in names else names
+
+
 def _put_in_place(new: Path, folder: Path) -> None:
     """Rename ``new`` to ``folder``; an older one is removed then, or by the next export."""
-    for left in folder.parent.glob(f".{folder.name}-*-old"):
+    # The whole pattern: an older one of a folder NAME-MORE is not ours.
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}-{'[0-9a-f]' * 32}-old"):
         if folder.exists():
             shutil.rmtree(left)
         else:

@@ -7,6 +7,7 @@ event files (monitor.tensorboard), they are the run ``trial-N/training``, by a l
 
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, redirect_stderr, suppress
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
 
 from hpsearch.cluster.study_dir import TrialDir
-from hpsearch.errors import CorruptError, unwritten
+from hpsearch.errors import CorruptError, DiskError, unwritten
+from hpsearch.files import open_file
 from hpsearch.monitor.tensorboard import EventFile, event_file_name
 from hpsearch.parameters import CategoricalParameter, Parameter
 from hpsearch.study.records import FAIL, Trial
@@ -158,7 +160,7 @@ class Board:
 def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir) -> None:
     file.write_summary(trial.asked_at, 0, start_summary(view.study, trial))
     step, at = 0, trial.asked_at
-    with suppress(CorruptError):  # no curve, where something else lies in its place
+    with suppress(CorruptError, DiskError):  # the trial alone, where its curve cannot be read
         for measured_step, at, values in points(trial, files.read_metrics()):
             file.write(at, measured_step, values)
             step = max(step, measured_step)
@@ -169,11 +171,11 @@ def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir
 
 
 def _stamp(trial: Trial, files: TrialDir) -> tuple[object, ...]:
-    try:
-        status = files.metrics.stat()
+    curve = None
+    # Opened, for a curve that cannot be read now is written when it can be.
+    with suppress(CorruptError, OSError), open_file(files.metrics) as file:
+        status = os.fstat(file.fileno())
         curve = (status.st_ino, status.st_size, status.st_mtime_ns)
-    except FileNotFoundError:
-        curve = None
     return curve, trial.told, len(trial.takeovers), files.tensorboard.is_dir()
 
 

@@ -113,7 +113,9 @@ def test_the_token_is_given_for_a_cookie_that_then_passes():
     cookie, *rules = headers["Set-Cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict"} <= set(rules)
     assert ask(guard, cookie=cookie)[0] == 200
-    assert inner.asked == [("GET", "/api/studies/3")]
+    for foreign in ('prefs={"theme":"dark"}', "a b=c", "=", "hpsearch-1=of-another-path", "é"):
+        assert ask(guard, cookie=f"{foreign}; {cookie}; {foreign}")[0] == 200, foreign
+    assert set(inner.asked) == {("GET", "/api/studies/3")}
 
 
 @pytest.fixture(scope="module")
@@ -459,7 +461,26 @@ def test_ports_that_are_taken_are_passed_by():
         other.server_close()
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+@pytest.mark.parametrize(
+    ("host", "bound", "reached"),
+    [
+        ("::1", "::1", ["::1"]),
+        ("::", "::", ["::1", "127.0.0.1"]),
+        ("localhost", "127.0.0.1", ["127.0.0.1"]),
+    ],
+)
+def test_addresses_of_both_kinds_are_served(host, bound, reached):
+    server = bind(host, 0)
+    with serving(server, _page):
+        assert server.server_name == bound
+        for address in reached:
+            with socket.create_connection((address, server.server_port), timeout=10) as line:
+                line.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert line.recv(4096).startswith(b"HTTP/1.0 200 OK"), address
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "é" * 64])
 def test_an_address_of_another_machine(host):
     with pytest.raises(UsageError, match=host):
         bind(host, 0)

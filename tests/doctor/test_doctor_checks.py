@@ -1,5 +1,7 @@
 """The checks of hpsearch doctor one by one: what each calls well, and what not."""
 
+import errno
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -196,16 +198,64 @@ def test_the_driver_is_named():
     assert said["expired"] == "no driver has the study now"
 
 
+def test_below_a_folder_that_may_not_be_searched_that_folder_is_looked_at(tmp_path, monkeypatch):
+    stat = os.stat
+
+    def stat_above(path, *arguments, **options):
+        if tmp_path in Path(path).parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", stat_above)
+    assert machine.nearest(tmp_path / "mine/runs") == tmp_path
+    assert machine.check_mode(tmp_path / "mine/runs").level == "skipped"
+
+
 def test_requests_that_no_driver_takes(tmp_path):
     study = StudyDir(tmp_path / "tiny")
     assert [request.level for request in check_requests(study)] == ["ok"]
     requests.leave(study, Request("pause"))
+    assert [request.level for request in check_requests(study)] == ["ok"]
+    (study.requests / ".0a.json-1b").write_text("{")  # is being written
     assert [request.level for request in check_requests(study)] == ["ok"]
     (study.requests / "other.json").write_text("{")
     late = list(check_requests(study, time.time() + 3600))
     assert [finding.level for finding in late] == ["warning", "warning"]
     assert "1 files" in late[0].sentence
     assert late[1].sentence.startswith("pause wait for a driver")
+
+
+def test_requests_that_come_and_go_meanwhile_are_heard(tmp_path, monkeypatch):
+    folder, taken = StudyDir(tmp_path / "tiny"), Request("pause")
+
+    def waiting_between(study):
+        requests.forget(study, taken)
+        waiting = requests.waiting(study)
+        requests.leave(study, Request("resume"))
+        return waiting
+
+    requests.leave(folder, taken)
+    monkeypatch.setattr("hpsearch.doctor.study.waiting", waiting_between)
+    assert [finding.level for finding in check_requests(folder)] == ["ok"]
+
+
+@pytest.mark.parametrize("cut_off_by", [KeyboardInterrupt, SchedulerSilentError])
+def test_a_job_that_is_waited_for_no_longer_is_taken_back(tmp_path, cut_off_by):
+    cancelled = []
+
+    def look(jobs):
+        raise cut_off_by
+
+    executor = SimpleNamespace(
+        num_threads=1,
+        submit=lambda jobs: {job.name: "17" for job in jobs},
+        look=look,
+        cancel=lambda jobs: cancelled.extend(job_id for _, job_id in jobs),
+    )
+    study = SimpleNamespace(spec=SimpleNamespace(name="tiny"), uses_gpus=False)
+    with pytest.raises(cut_off_by):
+        machine.check_inside(study, tmp_path, lambda study, folder: executor)
+    assert cancelled == ["17"]
 
 
 def test_damaged_files_are_named(tmp_path):

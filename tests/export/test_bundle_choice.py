@@ -10,7 +10,7 @@ from views import METRIC, Story, rho
 from hpsearch import yaml_file
 from hpsearch.analysis.candidates import the_front, the_top
 from hpsearch.analysis.confirmation import the_best
-from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.export.text import config_text
 
 OTHER = "rho_sampled/host/choose_first"
@@ -52,6 +52,15 @@ def test_what_was_confirmed_goes_first(story):
     assert best.number == 2
     assert remark == "exported is trial 2, the best when confirmed; the search's is 1"
     assert numbers(the_top(story.view, 3, best)) == [2, 1, 0]
+
+
+def test_a_confirmation_of_a_trial_that_there_is_not(story):
+    finish(story, 0, 0.1)
+    story.view.folder.confirmation.parent.mkdir(parents=True)
+    said = {"best": 7, "top": 1, "trials": [{"trial": 0}]}
+    story.view.folder.confirmation.write_text(json.dumps(said))
+    with pytest.raises(CorruptError, match="is damaged; write it anew with: hpsearch confirm tiny"):
+        the_best(story.view, CONFIRM)
 
 
 def test_of_a_population_they_are_the_members_of_its_last_match(story):

@@ -7,14 +7,30 @@ import pytest
 from full_disk import fill_disk_at
 
 from hpsearch.errors import DiskError, UsageError
-from hpsearch.export.folder import MARK, replacing
+from hpsearch.export.folder import INDEX, replacing
+
+BUNDLE = ("README.md", "config.yaml", "weights.safetensors", "evaluation.json", "provenance.json")
+
+
+def write_bundle(folder, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in BUNDLE:
+        (folder / name).write_text(text)
+
+
+def write_index(folder, text):
+    write_bundle(folder / "1-trial-7", text)
+    (folder / INDEX).write_text(text)
 
 
 def write(folder, text):
     with replacing(folder) as new:
-        (new / "policies").mkdir(parents=True)
-        (new / MARK).write_text(text)
-        (new / "policies/host.txt").write_text(text)
+        write_index(new, text)
+
+
+def holding(text):
+    """Return what `content` finds in a folder that was written."""
+    return dict.fromkeys((INDEX, *BUNDLE), text)
 
 
 def content(folder):
@@ -44,7 +60,7 @@ def test_a_disk_that_is_full_leaves_the_older_bundle(tmp_path, monkeypatch, fata
     fill_disk_at(monkeypatch, fatal)
     with pytest.raises(DiskError, match="free some space"):
         write(folder, "new")
-    assert content(folder) == {MARK: "old", "host.txt": "old"}
+    assert content(folder) == holding("old")
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
@@ -60,13 +76,39 @@ def test_what_is_in_the_way_is_refused_before_anything_is_measured(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "others").mkdir()
-    (tmp_path / "others/thesis.tex").write_text("")
     for name in ("file", "file/best", "file/a/best", "pipe", "pipe/best"):
         refuse(tmp_path / name, UsageError, f"{name.partition('/')[0]} is a file; choose another")
     for name in ("link", "link/best"):
         refuse(tmp_path / name, UsageError, "link is a link to nothing; choose another folder")
-    refuse(tmp_path / "others", UsageError, "holds other files; choose another folder with -o")
+
+
+def test_a_bundle_and_an_index_of_bundles_are_replaced(tmp_path):
+    write_bundle(tmp_path / "one", "old")
+    write_index(tmp_path / "several", "old")
+    for name in ("one", "several"):
+        write(tmp_path / name, "new")
+        assert content(tmp_path / name) == holding("new")
+
+
+@pytest.mark.parametrize(
+    ("names", "other"),
+    [
+        (("thesis.tex",), "thesis.tex"),
+        (("evaluation.json", "thesis.tex"), "evaluation.json"),
+        (("provenance.json",), "provenance.json"),
+        (("bundles.json",), "bundles.json"),
+        ((*BUNDLE, "notes.txt"), "notes.txt"),
+        ((*BUNDLE, "policy-host.pt2/notes.txt"), "policy-host.pt2"),
+        (("bundles.json", "notes.txt", *(f"1-trial-7/{name}" for name in BUNDLE)), "notes.txt"),
+        (("bundles.json", *(f"thesis/{name}" for name in BUNDLE)), "bundles.json"),
+        (("bundles.json", *(f"1-trial-7/{name}" for name in BUNDLE), "1-trial-7/a"), "1-trial-7"),
+    ],
+)
+def test_a_folder_with_anything_else_is_refused_before_anything_is_measured(tmp_path, names, other):
+    for name in names:
+        (tmp_path / "best" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "best" / name).write_text("mine")
+    refuse(tmp_path / "best", UsageError, f"holds '{other}', and only a folder with nothing but")
 
 
 @pytest.mark.parametrize(
@@ -101,4 +143,16 @@ def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_
 
 def test_folders_that_are_missing_are_made(tmp_path):
     write(tmp_path / "a/b/best", "new")
-    assert content(tmp_path / "a/b/best") == {MARK: "new", "host.txt": "new"}
+    assert content(tmp_path / "a/b/best") == holding("new")
+
+
+def test_an_older_bundle_that_was_cut_off_is_put_back_or_removed_by_its_own_folder_alone(tmp_path):
+    cut_off = {name: tmp_path / f".{name}-{'0a' * 16}-old" for name in ("a", "a-b", "[ab]")}
+    for older in cut_off.values():
+        write_bundle(older, "old")
+    write(tmp_path / "a", "new")
+    assert not cut_off["a"].exists()
+    assert cut_off["a-b"].exists()
+    write(tmp_path / "[ab]", "new")
+    assert content(tmp_path / "a") == holding("new")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "[ab]", cut_off["a-b"].name}

@@ -166,6 +166,8 @@ def test_heights_on_an_axis():
     choices = CategoricalParameter("categorical", ([64, 64], "b", 3))
     assert height(choices, "b", 7) == pytest.approx(0.5, abs=0.02)
     assert height(choices, "[64, 64]", 7) == pytest.approx(0.0, abs=0.02)
+    alike = CategoricalParameter("categorical", (1, "1", 2))
+    assert height(alike, "1", 7) == pytest.approx(0.5, abs=0.02)
 
 
 @pytest.mark.parametrize(

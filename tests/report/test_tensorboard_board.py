@@ -1,6 +1,8 @@
 """A study as TensorBoard reads it: with its own reader, beside the rows of the curves."""
 
+import errno
 import json
+import os
 import warnings
 
 import pytest
@@ -193,3 +195,24 @@ def test_a_row_that_lacks_its_time_or_holds_nonsense(story, tmp_path, reader):
     events = reader(tmp_path / "board/trial-0")
     assert scalars(events) == {METRIC: [(20, 0.5)]}
     assert [Scalar.wall_time for Scalar in events.Scalars(METRIC)] == [1000.0]
+
+
+def test_a_curve_that_cannot_be_read_keeps_no_other_away(story, tmp_path, reader, monkeypatch):
+    board, opened = Board(tmp_path / "board"), os.open
+    for number in range(2):
+        ask(story, number)
+        add_rows(story, number, 20)
+    locked = story.view.folder.trial(0).metrics
+
+    def refuse(path, *arguments, **options):
+        if path == locked:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        assert board.write(story.view) == 2
+    assert METRIC not in scalars(reader(tmp_path / "board/trial-0"))
+    assert METRIC in scalars(reader(tmp_path / "board/trial-1"))
+    assert board.write(story.view) == 1, "it can be read again"
+    assert METRIC in scalars(reader(tmp_path / "board/trial-0"))

@@ -303,6 +303,15 @@ def test_json_is_what_the_file_holds(place):
     assert json.loads(output.out) == place.plain
 
 
+def test_what_is_left_to_a_driver_prints_no_json_and_nothing_in_its_place(place, monkeypatch):
+    place.search()
+    monkeypatch.setattr(background, "start_detached", lambda *_: "job 17")
+    output = place.confirm("--top", 2, "--seeds", 2, "--submit", "--json")
+    assert output.out == ""
+    assert "quick-confirm: driven by job 17" in output.err
+    assert "when it has finished, compare with: hpsearch confirm quick" in output.err
+
+
 def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
     exported = []
 

@@ -113,8 +113,8 @@ def _line(view: StudyView, trial: Trial) -> list[tuple[int, float]]:
 def height(parameter: Parameter, stored: Any, number: int) -> float:
     """Return where in its range a value lies, 0 to 1; within a category a little apart."""
     if isinstance(parameter, CategoricalParameter):
-        labels = [str(label) for label in parameter.labels()]
-        middle = _share(labels.index(str(stored)), 0, len(labels) - 1)
+        labels = parameter.labels()
+        middle = _share(labels.index(stored), 0, len(labels) - 1)
         return middle + SPREAD * ((number * 0.618) % 1 - 0.5)
     if parameter.log:
         return _share(math.log(stored), math.log(parameter.low), math.log(parameter.high))
