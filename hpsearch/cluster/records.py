@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from hpsearch.cluster.record_files import MAX_STEP
+from hpsearch.files import MAX_STEP
 from hpsearch.parameters import FloatParameter, IntParameter
 from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import Adoption, Keep, Matches, Perturb, Truncation
