@@ -60,7 +60,8 @@ def switching_off(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         reason = str(error) or type(error).__name__
-        print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
+        with suppress(OSError):  # the job's output may lie on the same full disk
+            print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
 
 
 def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
