@@ -20,8 +20,9 @@ from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 from hpsearch import yaml_file
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.cluster.records import Control
+from hpsearch.cluster.study_dir import AttemptDir, StudyDir
+from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -330,6 +331,39 @@ def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
         assert result(job, number).metrics == result(alone, own).metrics
         for step in (2, 4, 8, 12):
             assert equal(tensors_of(job, number, step), tensors_of(alone, own, step))
+
+
+def full_disk():
+    raise DiskError("the disk is full")
+
+
+ENDS = {
+    "finished": ({}, lambda study: None),
+    "pruned": (
+        {},
+        lambda study: [
+            study.trial(number).control.write(Control(f"token-{number}-1", "pruned"))
+            for number in (0, 1)
+        ],
+    ),
+    "failed": ({"monitor.max_loss": 1e-12}, lambda study: None),
+    "interrupted": ({}, lambda study: terminate()),
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_what_one_member_told_stays_if_another_cannot_tell_its_end(
+    run, tmp_path, monkeypatch, status
+):
+    changes, act = ENDS[status]
+    study = StudyDir(tmp_path / "study")
+    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: act(study))
+    on_nth_call(monkeypatch, AttemptDir, "write_result", 2, full_disk)
+    with pytest.raises(DiskError):
+        run(changes, {**changes, "seed": 2})
+    first, second = (study.trial(number).attempt(1).read_result() for number in (0, 1))
+    assert (first.status, first.kind) == (status, "diverged" if status == "failed" else None)
+    assert (second.status, second.kind) == ("failed", "disk")
 
 
 def test_all_members_may_diverge(run):
