@@ -6,6 +6,7 @@ Kills stand in tests/cluster/test_worker.py; here they meet what configurations 
 import dataclasses
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -303,6 +304,25 @@ def test_killed_before_any_write_the_best_is_the_same(
         if not killed:
             return
     raise AssertionError("the last call was never reached")
+
+
+def test_what_is_made_again_after_a_common_step_replaces_the_best(run, tmp_path, monkeypatch):
+    """A member goes back to the newest step that all have, and may measure something else there."""
+    study = StudyDir(tmp_path / "study")
+    with_values(monkeypatch, {2: 0.1, 4: 0.2, 6: 0.7})
+    rules = {**SAVING, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    members = [{**rules, "replay_buffer.save": False, "seed": seed} for seed in (1, 2)]
+    on_nth_call(monkeypatch, Trainer, "evaluate", 4, die)
+    with pytest.raises(Killed):
+        run(*members)
+    shutil.rmtree(checkpoint.path_of(study.trial(1).checkpoints, 6))
+    monkeypatch.undo()
+    on_nth_call(monkeypatch, Trainer, "train", 1, die)
+    with pytest.raises(Killed):
+        run(*members, attempt=2)
+    folder = study.trial(0).checkpoints
+    assert list(checkpoint.valid_steps(folder)) == [4, 2]
+    assert checkpoint.read_best(folder) is None
 
 
 # Ends.
