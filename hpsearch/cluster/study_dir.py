@@ -22,7 +22,7 @@ from zipfile import ZipFile
 
 from hpsearch.cluster import records
 from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
-from hpsearch.errors import CorruptError, DiskError
+from hpsearch.errors import CorruptError, unwritten
 from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes, write_json
 from hpsearch.printable import printable
 from hpsearch.trainers.checkpoint_name import PREFIX, name_of
@@ -294,9 +294,7 @@ class AttemptDir(Folder):
             flush(self.root)
             flush(self.root.parent)
         except OSError as error:
-            raise DiskError(
-                f"{self.root} cannot be flushed ({error.strerror}); check the file system"
-            ) from error
+            raise unwritten(self.root, error) from error
 
 
 def _legible(result: records.AttemptResult) -> records.AttemptResult:

@@ -126,7 +126,12 @@ class JobMonitor:
         layers: Callable[[], LayerTensors],
     ) -> MonitorSnapshot:
         layer_names, statistics = self._layer_statistics(layers)
-        rows = _transfer(scalars, statistics) or [[] for _ in self._members]
+        tables = [statistics] if layer_names else []
+        if scalars:
+            columns = [values.detach().double() for values in scalars.values()]
+            tables.insert(0, torch.stack(columns, dim=1))
+        # Nothing else here waits for the device.
+        rows = torch.cat(tables, dim=1).tolist() if tables else [[] for _ in self._members]
         members = tuple(
             MemberSnapshot(
                 place,
@@ -164,16 +169,6 @@ class JobMonitor:
                 call(self._profiler)
                 return
             self._profiler = None  # it failed
-
-
-def _transfer(scalars: Mapping[str, Tensor], statistics: Tensor) -> list[list[float]]:
-    """Return a row of scalars and layer statistics for each member; no rows if there are none."""
-    tables = [statistics] if statistics.numel() else []
-    if scalars:
-        tables.insert(0, torch.stack([values.detach().double() for values in scalars.values()], 1))
-    # Nothing else here waits for the device.
-    rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
-    return rows
 
 
 def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
