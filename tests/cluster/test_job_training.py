@@ -60,6 +60,10 @@ def log_steps(job, number: int = 0) -> list[int]:
     return [json.loads(line)["step"] for line in lines]
 
 
+def full_disk():
+    raise DiskError("the disk is full")
+
+
 @pytest.fixture
 def run(tmp_path, new_job, plain_config):
     """Return a function (changes of each member, algorithm, attempt) -> job that has run."""
@@ -306,6 +310,21 @@ def test_killed_before_any_write_the_best_is_the_same(
     raise AssertionError("the last call was never reached")
 
 
+def test_a_save_that_fails_leaves_the_best_so_far(run, tmp_path, monkeypatch):
+    with_values(monkeypatch, {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.9, 10: 0.6, 12: 0.3})
+    rules = {"checkpoint.interval": 5, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    folder = StudyDir(tmp_path / "study").trial(0).checkpoints
+    on_nth_call(monkeypatch, checkpoint, "write_tensors", 4, full_disk)  # of the steps 2, 4, 5, 8
+    with pytest.raises(DiskError):
+        run(rules)
+    assert checkpoint.read_best(folder).step == 4
+    on_nth_call(monkeypatch, Trainer, "train", 1, die)
+    with pytest.raises(Killed):
+        run(rules, attempt=2)
+    assert checkpoint.read_best(folder).step == 4
+    assert {path.name for path in folder.glob("*.json")} == {"best.json"}
+
+
 def test_what_is_made_again_after_a_common_step_replaces_the_best(run, tmp_path, monkeypatch):
     """A member goes back to the newest step that all have, and may measure something else there."""
     study = StudyDir(tmp_path / "study")
@@ -351,10 +370,6 @@ def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
         assert result(job, number).metrics == result(alone, own).metrics
         for step in (2, 4, 8, 12):
             assert equal(tensors_of(job, number, step), tensors_of(alone, own, step))
-
-
-def full_disk():
-    raise DiskError("the disk is full")
 
 
 ENDS = {
