@@ -185,6 +185,32 @@ def read_lines(path: Path) -> Iterator[bytes]:
         raise unreadable(path, error) from error
 
 
+MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is damaged
+
+
+def row_of_step(line: bytes) -> dict[str, Any] | None:
+    """Return a row that says of which step it is, None for any other line."""
+    try:
+        row = parse_json(line)
+    except ValueError:
+        return None
+    step = row.get("step") if isinstance(row, dict) else None
+    return row if type(step) is int and 0 <= step <= MAX_STEP else None
+
+
+def forget_after(path: Path, step: int) -> None:
+    """Drop the lines of JSON of later steps than ``step``, and those that tell no step.
+
+    What is left stays as it is. Raises as `read_lines` and `write_bytes` do, but not if there is no
+    file.
+    """
+    with suppress(FileNotFoundError):
+        rows = ((line, row_of_step(line)) for line in read_lines(path))
+        kept = [line for line, row in rows if row is not None and row["step"] <= step]
+        if sum(len(line) + 1 for line in kept) != path.stat().st_size:
+            write_bytes(path, b"".join(line + b"\n" for line in kept))
+
+
 def last_lines(path: Path, count: int) -> list[str]:
     """Return the last lines of a log, of its last MAX_TAIL bytes; none if it cannot be read."""
     try:

@@ -156,7 +156,8 @@ class CategoricalParameter:
         return self.choices[self.labels().index(label)]
 
 
-Parameter = FloatParameter | IntParameter | CategoricalParameter
+NumberParameter = FloatParameter | IntParameter
+Parameter = NumberParameter | CategoricalParameter
 
 
 def label_of(choice: Any) -> Any:

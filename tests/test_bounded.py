@@ -15,7 +15,14 @@ from rich.table import Table
 from hpsearch import files
 from hpsearch.cluster.record_files import CurveFile
 from hpsearch.errors import CorruptError
-from hpsearch.files import last_lines, parse_json, read_json, read_lines, write_bytes
+from hpsearch.files import (
+    forget_after,
+    last_lines,
+    parse_json,
+    read_json,
+    read_lines,
+    write_bytes,
+)
 from hpsearch.printable import printable, printable_streams
 from hpsearch.terminal import Terminal
 
@@ -118,7 +125,7 @@ def test_a_line_after_a_torn_one_is_not_lost(tmp_path):
         file.write(b'{"step": 10, "met')  # killed here
     curve.append({"step": 15})
     assert [row["step"] for row in curve.read()] == [5, 15]
-    curve.forget_after(5)
+    forget_after(curve.path, 5)
     assert curve.path.read_text() == '{"step": 5}\n'
 
 

@@ -11,7 +11,7 @@ from faulty_files import CACHE_SECONDS, FaultyFiles, FileFaults
 
 from hpsearch.cluster.record_files import CurveFile
 from hpsearch.errors import DiskError
-from hpsearch.files import read_json, replace_json, write_json, write_text
+from hpsearch.files import forget_after, read_json, replace_json, write_json, write_text
 
 Action = Callable[[Path, Random], object]
 
@@ -41,7 +41,7 @@ ACTIONS: tuple[Action, ...] = (
     lambda root, random: write_json(root / _name(random), random.random()),
     lambda root, random: replace_json(root / _name(random), random.random()),
     lambda root, random: CurveFile(root / "x" / "curve").append({"step": random.randint(0, 99)}),
-    lambda root, random: CurveFile(root / "x" / "curve").forget_after(random.randint(0, 99)),
+    lambda root, random: forget_after(root / "x" / "curve", random.randint(0, 99)),
     lambda root, random: list(CurveFile(root / "x" / "curve").read()),
     lambda root, random: read_json(root / _name(random)),
     lambda root, random: sorted(str(path.relative_to(root)) for path in root.rglob("*")),

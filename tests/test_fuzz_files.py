@@ -54,7 +54,7 @@ from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir, pin, pi
 from hpsearch.cluster.supervisor import note_retry
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
-from hpsearch.monitor.sinks import forget_after
+from hpsearch.files import forget_after
 from hpsearch.report.page.material import read_curve
 from hpsearch.report.tensorboard import points
 from hpsearch.study import requests

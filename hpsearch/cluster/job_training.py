@@ -24,7 +24,7 @@ from hpsearch.cluster.member import (
 from hpsearch.cluster.records import MemberHeartbeat
 from hpsearch.cluster.resuming import go_on, resume_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
-from hpsearch.errors import DiskError, TrainingFailedError
+from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.trainers import checkpoint
@@ -93,7 +93,7 @@ class JobTraining:
         except Exception as error:
             # Not the trainer's steps: a device that has failed would not tell them.
             for row, member in self._slots.members.items():
-                with suppress(DiskError):  # the others may still be told
+                with suppress(CorruptError, DiskError):  # the others may still be told
                     member.fail(error, self._slots.steps[row])
             raise
         return self._slots.trainer

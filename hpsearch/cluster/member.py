@@ -75,7 +75,9 @@ class Member:
         self.trial.append_metrics({**row, "metrics": metrics, "entropies": evaluation.entropies})
 
     def fail(self, error: Exception, step: int) -> None:
-        self.end("failed", step, kind=kind_of(error), message=message_of(error))
+        """Say that the attempt failed, unless it has said how it ended."""
+        if self.attempt.read_result() is None:
+            self.end("failed", step, kind=kind_of(error), message=message_of(error))
 
     def end(
         self,

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 T = TypeVar("T", bound="DataclassInstance")
 
-MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is damaged
-
 
 def read_record(kind: type[Read], path: Path) -> Read | None:
     """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
@@ -103,24 +101,8 @@ class CurveFile:
         Raises CorruptError if it is no regular file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
-            rows = map(_row, files.read_lines(self.path))
+            rows = map(files.row_of_step, files.read_lines(self.path))
             yield from (row for row in rows if row is not None)
-
-    def forget_after(self, step: int) -> None:
-        """Drop the rows of later steps, which an attempt that goes on from ``step`` makes again."""
-        kept = [row for row in self.read() if row["step"] <= step]
-        if self.path.exists():
-            files.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """Return a row that says of which step it is, None for any other line."""
-    try:
-        row = files.parse_json(line)
-    except ValueError:
-        return None
-    step = row.get("step") if isinstance(row, dict) else None
-    return row if type(step) is int and 0 <= step <= MAX_STEP else None
 
 
 @dataclass(frozen=True)

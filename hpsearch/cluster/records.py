@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from hpsearch.cluster.record_files import MAX_STEP
-from hpsearch.parameters import FloatParameter, IntParameter
+from hpsearch.files import MAX_STEP
+from hpsearch.parameters import NumberParameter
 from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import Adoption, Keep, Matches, Perturb, Truncation
 from hpsearch.schema import NonNegative, Positive, Range
@@ -171,9 +171,6 @@ class Birth:
     chance: float | None  # that the copy is stronger, None where it was not tried
 
 
-RangeParameter = FloatParameter | IntParameter
-
-
 @dataclass(frozen=True)
 class Island:
     """How the members of a job breed before their interval ends."""
@@ -183,7 +180,7 @@ class Island:
     matches: Matches
     selection: Truncation
     explore: Perturb | Keep
-    parameters: dict[str, RangeParameter]  # that copies may change, by dotted path
+    parameters: dict[str, NumberParameter]  # that copies may change, by dotted path
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hpsearch.cluster.member import Member, steps_to_resume
 from hpsearch.cluster.records import Birth, Fresh, Start
+from hpsearch.cluster.schedule import settle_best
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
 from hpsearch.population.operators import options
@@ -183,8 +184,11 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
         where = checkpoint.path_of(folder, damaged)
         print(f"the checkpoint {where} is damaged and left out", flush=True)
     member.trial.forget_metrics_after(first or 0)
-    if member.island is not None:  # beside others it may become another
+    settle_best(folder)
+    # Those that go on from a common step make later ones anew, and may measure other values there.
+    if next(checkpoint.valid_steps(folder), 0) > (first or 0):
         forget_after(folder, first or 0)
+    if member.island is not None:
         # At the very step of a checkpoint places change again, as they did before.
         member.trial.exchanges.write(member.trial.read_exchanges().before(first or 0))
     member.attempt.start.write(Start(first or 0))

@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
+from hpsearch.files import flush, write_json
 from hpsearch.monitor.timing import Sections
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
+from hpsearch.trainers.checkpoint import RECORD, BestRecord, read_best
+from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
 from hpsearch.trainers.evaluation import Metrics
@@ -43,9 +47,9 @@ class CheckpointPolicy:
             best = self._better(member, step, measured.get(member.number))
             kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
             if best is not None:
-                # First: a kill in between lets the next attempt find it again, as there is no
-                # checkpoint of this step from which it could go on without measuring.
-                write_best(member.trial.checkpoints, best)
+                # First: what goes on from the checkpoint would not measure it again.
+                folder = member.trial.checkpoints
+                write_json(folder / f"{_BETTER}{name_of(step)}.json", asdict(best))
             if kind is not None:
                 self.save(slots, row, kind)
             all_saved = all_saved and kind is not None
@@ -58,6 +62,7 @@ class CheckpointPolicy:
         member, trainer = slots.members[row], slots.trainer
         folder = member.trial.checkpoints
         trainer.save(folder, row, kind, _parents(member))
+        settle_best(folder)
         self.saved[member.number] = int(trainer.step[row])
         checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
 
@@ -92,6 +97,19 @@ class CheckpointPolicy:
         if best is not None and best.metric == name and not best.is_beaten_by(value):
             return None
         return BestRecord(step, name, value)
+
+
+_BETTER = "better-"  # begins the names of records that wait until their checkpoints are saved
+
+
+def settle_best(folder: Path) -> None:
+    """Let the record of a better checkpoint take the place of the best one's, if it was saved."""
+    for record in folder.glob(f"{_BETTER}*.json"):
+        if checkpoint.is_whole(folder / record.stem.removeprefix(_BETTER)):
+            record.replace(folder / RECORD)
+            flush(folder)
+        else:
+            record.unlink()
 
 
 def _parents(member: Member) -> tuple[str, ...]:

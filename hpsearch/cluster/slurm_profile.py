@@ -141,9 +141,7 @@ def trial_options(profile: SlurmProfile) -> list[str]:
 
 def driver_options(driver: DriverProfile) -> list[str]:
     parameters = {
-        "partition": driver.partition,
-        "account": driver.account,
-        "qos": driver.qos,
+        **asdict(driver),
         "nodes": 1,
         "ntasks_per_node": 1,
         "cpus_per_task": 1,

@@ -22,8 +22,8 @@ from zipfile import ZipFile
 
 from hpsearch.cluster import records
 from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
-from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import flush, open_file, unreadable, write_bytes, write_json, write_text
+from hpsearch.errors import CorruptError, unwritten
+from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes, write_json
 from hpsearch.printable import printable
 from hpsearch.trainers.checkpoint_name import PREFIX, name_of
 
@@ -235,7 +235,7 @@ class TrialDir(Folder):
         self, config: str, lineage: records.Lineage, island: records.Island | None = None
     ) -> None:
         """Write what the trial is; doing it again changes nothing."""
-        write_text(self.config, config)
+        write_bytes(self.config, config.encode())
         self.lineage.write(lineage)
         if island is not None:
             self.island.write(island)
@@ -265,7 +265,7 @@ class TrialDir(Folder):
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that an attempt going on from ``step`` will make again."""
         for path in (self.metrics, self.games):
-            CurveFile(path).forget_after(step)
+            forget_after(path, step)
 
 
 class AttemptDir(Folder):
@@ -294,9 +294,7 @@ class AttemptDir(Folder):
             flush(self.root)
             flush(self.root.parent)
         except OSError as error:
-            raise DiskError(
-                f"{self.root} cannot be flushed ({error.strerror}); check the file system"
-            ) from error
+            raise unwritten(self.root, error) from error
 
 
 def _legible(result: records.AttemptResult) -> records.AttemptResult:

@@ -15,7 +15,7 @@ import torch
 from hpsearch.cluster import records
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
-from hpsearch.cluster.job_training import JobTraining
+from hpsearch.cluster.job_training import LOOK_SECONDS, JobTraining
 from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.member import TrialQueue
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
@@ -26,8 +26,6 @@ from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
-
-GLANCE_SECONDS = 0.5  # between two looks for more trials
 
 
 def run_job(job: JobDir, flag: StopFlag) -> None:
@@ -66,7 +64,7 @@ def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
     while not (queue.waiting or queue.matches or queue.is_over or flag.is_set):
         if time.monotonic() >= deadline:
             return
-        time.sleep(GLANCE_SECONDS)
+        time.sleep(LOOK_SECONDS)
         queue.look()
 
 

@@ -45,6 +45,7 @@ class JobMonitor:
         is_told = config.timings or config.profiler is not None or config.hang_timeout is not None
         self.sections = self._named if is_told else NO_SECTIONS  # for the training loop
         self._sinks = Sinks(sink_makers(config, job))
+        self._observes_layers = config.layer_statistics
         self._resources: Resources | None = None
         if config.resources:
             with switching_off("the use of resources"):
@@ -124,20 +125,30 @@ class JobMonitor:
         scalars: Mapping[str, Tensor],
         layers: Callable[[], LayerTensors],
     ) -> MonitorSnapshot:
-        names, layer_names, rows = _transfer(
-            scalars, layers() if self._config.layer_statistics else None
-        )
-        rows = rows or [[] for _ in self._members]
+        layer_names, statistics = self._layer_statistics(layers)
+        tables = [statistics] if layer_names else []
+        if scalars:
+            columns = [values.detach().double() for values in scalars.values()]
+            tables.insert(0, torch.stack(columns, dim=1))
+        # Nothing else here waits for the device.
+        rows = torch.cat(tables, dim=1).tolist() if tables else [[] for _ in self._members]
         members = tuple(
             MemberSnapshot(
                 place,
                 own,
-                dict(zip(names, row[: len(names)], strict=True)),
-                dict(zip(layer_names, row[len(names) :], strict=True)),
+                dict(zip(scalars, row[: len(scalars)], strict=True)),
+                dict(zip(layer_names, row[len(scalars) :], strict=True)),
             )
             for place, own, row in zip(self._members, steps, rows, strict=True)
         )
         return MonitorSnapshot(time.time(), members, self._named.read(), self._job_values(step))
+
+    def _layer_statistics(self, layers: Callable[[], LayerTensors]) -> tuple[list[str], Tensor]:
+        if self._observes_layers:
+            with switching_off("observing the layers"):
+                return layer_statistics(layers())
+            self._observes_layers = False  # it failed
+        return [], torch.zeros(0, 0)
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
@@ -158,22 +169,6 @@ class JobMonitor:
                 call(self._profiler)
                 return
             self._profiler = None  # it failed
-
-
-def _transfer(
-    scalars: Mapping[str, Tensor], layers: LayerTensors | None
-) -> tuple[list[str], list[str], list[list[float]]]:
-    """Return the names of scalars and layer statistics, and a row of values for each member."""
-    layer_names: list[str] = []
-    tables = []
-    if scalars:
-        tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
-    if layers is not None:
-        layer_names, statistics = layer_statistics(layers)
-        tables += [statistics] if layer_names else []
-    # Nothing else here waits for the device.
-    rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
-    return list(scalars), layer_names, rows
 
 
 def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:

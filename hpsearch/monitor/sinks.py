@@ -5,10 +5,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from hpsearch.files import parse_json, read_lines, write_bytes
+from hpsearch.files import forget_after
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.snapshot import (
     JobPlace,
@@ -61,7 +60,8 @@ def switching_off(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         reason = str(error) or type(error).__name__
-        print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
+        with suppress(OSError):  # the job's output may lie on the same full disk
+            print(f"{name} is switched off and training goes on without it: {reason}", flush=True)
 
 
 def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
@@ -113,21 +113,3 @@ class TrainingLog(MemberFiles[TextIO]):
 def _finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:
     """Return the values as JSON can hold them, which knows neither infinity nor NaN."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
-
-
-def forget_after(path: Path, step: int) -> None:
-    """Drop the lines of later steps than ``step``, and a last one that was cut off."""
-    if not path.exists():
-        return
-    kept = [line for line in read_lines(path) if (at := _step(line)) is not None and at <= step]
-    if sum(len(line) + 1 for line in kept) != path.stat().st_size:
-        write_bytes(path, b"".join(line + b"\n" for line in kept))
-
-
-def _step(line: bytes) -> int | None:
-    """Return the step of a line, None if it is damaged."""
-    try:
-        step = parse_json(line)["step"]
-    except (ValueError, TypeError, KeyError):
-        return None
-    return step if isinstance(step, int) else None

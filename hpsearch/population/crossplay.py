@@ -40,14 +40,15 @@ def scripted_groups(names: Iterable[str]) -> tuple[PlayerGroup, ...]:
 
 
 def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple[PlayerGroup, ...]:
-    """Return saved players of one role by name, those of one structure as one bank.
+    """Return saved players of one role by name, those that compute alike as one bank.
 
     If ``sampled`` they draw their moves, as often as in their own evaluations.
     """
     alike: dict[Hashable, dict[str, SavedPlayer]] = {}
     for name, player in players.items():
         rate = player.config.evaluation.er if sampled else None
-        alike.setdefault((rate, player.net.structure, player.style), {})[name] = player
+        how = rate, player.net.structure, player.net.arithmetic.precision, player.style
+        alike.setdefault(how, {})[name] = player
     groups = []
     for bank in alike.values():
         first = next(iter(bank.values()))

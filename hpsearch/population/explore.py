@@ -23,11 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
+from hpsearch.parameters import CategoricalParameter, NumberParameter, Parameter
 from hpsearch.population.options import Keep, Model, Perturb, Schedule
 from hpsearch.population.statistics import Floats
-
-NumberParameter = FloatParameter | IntParameter
 
 IsActive = Callable[[str, Mapping[str, Any]], bool]
 """whether a parameter exists under these values of those before it"""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.population.operators.options import Changing, Clone, OperatorOptions
+from hpsearch.population.operators.options import Changing, Clone, OperatorOptions, PositiveNumber
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
 
@@ -12,7 +12,6 @@ Share = Annotated[float, Range(low=0.0, high=1.0)]
 PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 GivingWay = Annotated[float, Range(low=0.0, high=0.5)]
 Confidence = Annotated[float, Range(low=0.5, high=1.0)]
-PositiveNumber = Annotated[float, Range(low=0.0, open_low=True)]
 
 Objective = Literal["strength", "robustness", "size", "novelty"]
 

@@ -42,7 +42,7 @@ def same_threads_afterwards():
 @pytest.fixture
 def no_waiting(monkeypatch):
     monkeypatch.setattr(job_training, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(worker, "GLANCE_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture

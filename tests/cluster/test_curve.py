@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from hpsearch.cluster.record_files import CurveFile
+from hpsearch.files import forget_after
 
 ROWS = [{"step": step, "name": "pol\u00e8 \u2028", "value": step / 7} for step in (5, 10, 15)]
 
@@ -31,7 +32,7 @@ def test_a_line_cut_anywhere_is_left_out_and_the_next_attempt_goes_on(curve):
     for end in range(last_line, len(whole)):
         curve.path.write_bytes(whole[:end])
         assert list(curve.read()) == ROWS[:2]
-        curve.forget_after(10)
+        forget_after(curve.path, 10)
         curve.append(ROWS[2])
         assert list(curve.read()) == ROWS
         assert curve.path.read_bytes() == whole
@@ -41,13 +42,13 @@ def test_a_line_cut_anywhere_is_left_out_and_the_next_attempt_goes_on(curve):
 def test_forget_after_keeps_the_steps_up_to_it(curve, step):
     for row in ROWS:
         curve.append(row)
-    curve.forget_after(step)
+    forget_after(curve.path, step)
     assert list(curve.read()) == [row for row in ROWS if row["step"] <= step]
     assert [path.name for path in curve.path.parent.iterdir()] == ["curve.jsonl"]
 
 
 def test_forgetting_makes_no_file(curve):
-    curve.forget_after(3)
+    forget_after(curve.path, 3)
     assert not curve.path.parent.exists()
 
 

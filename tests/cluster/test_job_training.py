@@ -6,6 +6,7 @@ Kills stand in tests/cluster/test_worker.py; here they meet what configurations 
 import dataclasses
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,9 @@ from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 from hpsearch import yaml_file
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.cluster.records import Control
+from hpsearch.cluster.study_dir import AttemptDir, StudyDir
+from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -56,6 +58,10 @@ def steps_of(job, number: int = 0) -> list[int]:
 def log_steps(job, number: int = 0) -> list[int]:
     lines = job.study.trial(number).training_log.read_text().splitlines()
     return [json.loads(line)["step"] for line in lines]
+
+
+def full_disk():
+    raise DiskError("the disk is full")
 
 
 @pytest.fixture
@@ -304,6 +310,40 @@ def test_killed_before_any_write_the_best_is_the_same(
     raise AssertionError("the last call was never reached")
 
 
+def test_a_save_that_fails_leaves_the_best_so_far(run, tmp_path, monkeypatch):
+    with_values(monkeypatch, {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.9, 10: 0.6, 12: 0.3})
+    rules = {"checkpoint.interval": 5, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    folder = StudyDir(tmp_path / "study").trial(0).checkpoints
+    on_nth_call(monkeypatch, checkpoint, "write_tensors", 4, full_disk)  # of the steps 2, 4, 5, 8
+    with pytest.raises(DiskError):
+        run(rules)
+    assert checkpoint.read_best(folder).step == 4
+    on_nth_call(monkeypatch, Trainer, "train", 1, die)
+    with pytest.raises(Killed):
+        run(rules, attempt=2)
+    assert checkpoint.read_best(folder).step == 4
+    assert {path.name for path in folder.glob("*.json")} == {"best.json"}
+
+
+def test_what_is_made_again_after_a_common_step_replaces_the_best(run, tmp_path, monkeypatch):
+    """A member goes back to the newest step that all have, and may measure something else there."""
+    study = StudyDir(tmp_path / "study")
+    with_values(monkeypatch, {2: 0.1, 4: 0.2, 6: 0.7})
+    rules = {**SAVING, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    members = [{**rules, "replay_buffer.save": False, "seed": seed} for seed in (1, 2)]
+    on_nth_call(monkeypatch, Trainer, "evaluate", 4, die)
+    with pytest.raises(Killed):
+        run(*members)
+    shutil.rmtree(checkpoint.path_of(study.trial(1).checkpoints, 6))
+    monkeypatch.undo()
+    on_nth_call(monkeypatch, Trainer, "train", 1, die)
+    with pytest.raises(Killed):
+        run(*members, attempt=2)
+    folder = study.trial(0).checkpoints
+    assert list(checkpoint.valid_steps(folder)) == [4, 2]
+    assert checkpoint.read_best(folder) is None
+
+
 # Ends.
 
 
@@ -330,6 +370,35 @@ def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
         assert result(job, number).metrics == result(alone, own).metrics
         for step in (2, 4, 8, 12):
             assert equal(tensors_of(job, number, step), tensors_of(alone, own, step))
+
+
+ENDS = {
+    "finished": ({}, lambda study: None),
+    "pruned": (
+        {},
+        lambda study: [
+            study.trial(number).control.write(Control(f"token-{number}-1", "pruned"))
+            for number in (0, 1)
+        ],
+    ),
+    "failed": ({"monitor.max_loss": 1e-12}, lambda study: None),
+    "interrupted": ({}, lambda study: terminate()),
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_what_one_member_told_stays_if_another_cannot_tell_its_end(
+    run, tmp_path, monkeypatch, status
+):
+    changes, act = ENDS[status]
+    study = StudyDir(tmp_path / "study")
+    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: act(study))
+    on_nth_call(monkeypatch, AttemptDir, "write_result", 2, full_disk)
+    with pytest.raises(DiskError):
+        run(changes, {**changes, "seed": 2})
+    first, second = (study.trial(number).attempt(1).read_result() for number in (0, 1))
+    assert (first.status, first.kind) == (status, "diverged" if status == "failed" else None)
+    assert (second.status, second.kind) == ("failed", "disk")
 
 
 def test_all_members_may_diverge(run):

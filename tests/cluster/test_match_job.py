@@ -333,3 +333,11 @@ def test_a_host_alone_is_answered_by_an_agent_that_learns_as_it_does(tmp_path, t
         values.append(measure_response(champion, "host", response, **how).value)
     assert values[1] < values[0]  # it has learned to hold out
     assert signs == {1: 1, 400: 8}
+
+
+def test_a_host_of_minimax_targets_is_answered_without_them(tmp_path, tiny_config):
+    """They are targets for hosts, and its response learns as an agent."""
+    [champion] = parents_in(tmp_path / "host", [tiny_config({"dqn.minimax": True})], steps=1)
+    how = {"steps": 1, "seed": 1, "device": "cpu"}
+    trained = train_response(champion, "host", tmp_path / "response", **how)
+    assert load_player(trained, "agent", CPU).config.dqn.minimax is False

@@ -8,6 +8,7 @@ import torch
 
 from hpsearch.monitor.monitor import divergence
 from hpsearch.monitor.resources import LayerTensors
+from hpsearch.monitor.sinks import switching_off
 
 
 def scalars(*losses):
@@ -131,6 +132,32 @@ class TestFailures:
             "[Errno 28] No space left on device"
         )
         assert list(make_places(0)[0].tensorboard.iterdir())
+
+    def test_a_full_disk_that_holds_the_jobs_output_too(self, monkeypatch):
+        class Full:
+            def write(self, text):
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(sys, "stdout", Full())
+        with switching_off("the training log"):
+            raise OSError(28, "No space left on device")
+
+    def test_layers_for_which_memory_is_short(self, make_monitor, make_places, capsys):
+        asked = []
+
+        def too_large():
+            asked.append(1)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monitor = make_monitor(training_log=True, layer_statistics=True)
+        for step in (2, 4):
+            monitor.after_steps(step, [step, step], scalars(1.0, 2.0), too_large)
+        assert [row["scalars"]["host/loss"] for row in rows(make_places(0, 0)[1])] == [2.0, 2.0]
+        assert asked == [1]
+        assert capsys.readouterr().out == (
+            "observing the layers is switched off and training goes on without it: CUDA out "
+            "of memory\n"
+        )
 
     def test_a_package_that_is_missing(self, make_monitor, monkeypatch, capsys):
         missing = "tensorboard.compat.proto.event_pb2", "prometheus_client", "psutil"

@@ -71,6 +71,15 @@ def test_players_of_one_structure_are_one_bank(sides) -> None:
     assert [len(group.names) for group in agents] == [4, 2, 1, 1]  # the agents' nets are alike
 
 
+def test_players_of_unlike_precision_are_no_bank(saved) -> None:
+    name, player = next(iter(saved["host"].items()))
+    arithmetic = replace(player.net.arithmetic, precision="bf16")
+    net = player.net.like(1)
+    net.arithmetic = arithmetic
+    groups = banks({name: player, "bf16": replace(player, net=net)})
+    assert [group.names for group in groups] == [(name,), ("bf16",)]
+
+
 def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
     played = play_all(sides, game)
     assert played.moves.shape == (8, 8, NUM_GAMES)
