@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,21 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for garbage only among what the tests make, not among modules and thousands of tests.
+
+    A look at all of these takes half a second, and there is one after every study that is run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
