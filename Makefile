@@ -23,6 +23,8 @@ BESIDE := --numprocesses auto --dist worksteal
 # for processes that they start, for pauses and for a clock, so there are two more.
 TOGETHER := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 
+FAST := not slow and not exhaustive and not slurm and not gpu
+
 # plotly.js without maps and three dimensions, which the Python package does not have; of the version
 # that plotly in constraints.txt holds. Pages take it where it is there.
 SMALLER_PLOTLY := https://registry.npmjs.org/plotly.js-cartesian-dist-min/-/plotly.js-cartesian-dist-min-4.1.1.tgz
@@ -41,7 +43,7 @@ QUICK := tests/game tests/population tests/audit tests/test_imports.py tests/tes
 	tests/study/test_observe.py tests/study/test_policy.py tests/study/test_requests.py \
 	tests/study/test_space.py tests/study/test_spec.py tests/study/test_state.py tests/study/test_trials.py
 
-.PHONY: install dev quickstart quick test slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
+.PHONY: install dev quickstart quick test loops slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -62,10 +64,16 @@ quickstart: install                    ## a whole study on this machine, about t
 	$(BIN)/hpsearch run studies/quickstart.yaml
 
 quick: dev lint                        ## within a minute: the maths and the decisions
-	$(BIN)/python -m pytest $(BESIDE) -q -m "not slow and not exhaustive and not slurm and not gpu" $(QUICK)
+	$(BIN)/python -m pytest $(BESIDE) -q -m "$(FAST)" $(QUICK)
 
-test: dev check                        ## everything but the slow tests
-	$(BIN)/python -m pytest $(BESIDE) --durations=10 -m "not slow and not exhaustive and not slurm and not gpu"
+# In a fresh clone types take one core for half a minute, and numba's compiler another one: once, as
+# otherwise each process of the tests would compile the same loops at the same time.
+test: dev lint layers                  ## and types, and everything but the slow tests
+	@$(MAKE) --no-print-directory --jobs 2 types loops
+	$(BIN)/python -m pytest $(BESIDE) --durations=10 -m "$(FAST)"
+
+loops: dev                             ## the game's loops, compiled once and kept, for half a minute
+	$(BIN)/python -m pytest -q -m "$(FAST)" -k cpu tests/contract/test_kernels.py
 
 slow: beside alone                     ## the tests that take longer
 

@@ -3,7 +3,8 @@
 A field's annotation is its rule: ``Annotated[float, Range(low=0.0), PER_MEMBER]``. Supported are
 bool, int, float, str, Literal, tuples, string-keyed dicts, unions with None, nested dataclasses and
 unions of them. Fields without a default are required; no key may be unknown; ``true`` is no number
-and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``.
+and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``, which
+yields one sentence, beginning with the key, for every disagreement.
 
 Configurations that are plain data are read, set and listed by dotted paths. Standard library alone,
 because trainer configurations are read on bare GPU nodes.
@@ -21,13 +22,11 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
-    runtime_checkable,
 )
 
 from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, shown, unknown_name
@@ -72,15 +71,6 @@ Unbounded = Annotated[float, NonFinite()]
 
 Positive = Annotated[int, Range(low=1)]
 NonNegative = Annotated[int, Range(low=0)]
-
-
-@runtime_checkable
-class Checked(Protocol):
-    """A dataclass whose fields must agree with each other."""
-
-    def check(self) -> Iterator[str]:
-        """Yield one sentence, beginning with the key, for every disagreement."""
-        ...
 
 
 class _Invalid:
@@ -162,10 +152,9 @@ def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> A
     if len(problems) > before:
         return _INVALID
     value = cls(**values)
-    if isinstance(value, Checked):
-        for problem in value.check():
-            key, _, message = problem.partition(" ")
-            _fail(problems, _join(path, key), message)
+    for problem in value.check() if hasattr(value, "check") else ():
+        key, _, message = problem.partition(" ")
+        _fail(problems, _join(path, key), message)
     return value if len(problems) == before else _INVALID
 
 

@@ -11,10 +11,12 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import RDBStorage
+from optuna.storages._rdb.models import BaseModel, VersionInfoModel
 from optuna.study import StudyDirection
 from optuna.testing.pytest_storages import StorageTestCase
 from optuna.trial import TrialState
 from servers import plain_trials
+from sqlalchemy import Engine
 
 from hpsearch.errors import StorageError, StorageUnavailableError
 from hpsearch.study.storage import MirroredStorage, open_storage
@@ -42,10 +44,18 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def storage(url: str) -> Iterator[MirroredStorage]:
     opened = open_storage(url)
-    for study in opened.get_all_studies():
-        opened.delete_study(study._study_id)
+    if not url.startswith("sqlite"):
+        empty_tables(opened._backend.engine)
     yield opened
     opened.close()
+
+
+def empty_tables(engine: Engine) -> None:
+    """Delete what earlier tests left, at once instead of study by study."""
+    with engine.begin() as connection:
+        for table in reversed(BaseModel.metadata.sorted_tables):
+            if table.name != VersionInfoModel.__tablename__:
+                connection.execute(table.delete())
 
 
 class TestContract(StorageTestCase):

@@ -212,8 +212,8 @@ def _die_once(numbers: set[int], number: int) -> None:
 
 
 def stored_trials(study: Study) -> list[FrozenTrial]:
-    """Return the trials as plain Optuna reads them from the database."""
-    storage = RDBStorage(url_of(study))
+    """Return the trials as plain Optuna reads them from the database, whose tables are there."""
+    storage = RDBStorage(url_of(study), skip_compatibility_check=True, skip_table_creation=True)
     try:
         return optuna.load_study(study_name=study.spec.name, storage=storage).trials
     finally:
