@@ -1,12 +1,14 @@
 """The command line: all commands; words become a call of one, an error becomes a sentence."""
 
 import argparse
+import atexit
 import os
 import shlex
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from gc import freeze, set_threshold
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
@@ -215,6 +217,10 @@ class GroupedHelp(argparse.RawDescriptionHelpFormatter):
 
 
 def entry() -> NoReturn:
+    # Imports make a million objects, which stay. Python is to look for what is left over among them
+    # less often, and not at its end, where that took half a second.
+    set_threshold(10_000)
+    atexit.register(freeze)
     code = main()
     if code == errors.INTERRUPTED:
         # A Ctrl-C that Python met while it compiled text (a dataclass, during the imports) would

@@ -33,6 +33,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+gc.set_threshold(10_000)  # as the command line does
+
+
+def pytest_collection_finish() -> None:
+    """Let no search for garbage go through the thousands of tests and what they import."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,7 @@
 """What an executor starts in a job's process; torch is imported from here on."""
 
+import atexit
+import gc
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,8 +37,11 @@ def _train(job_folder: str, flag: StopFlag) -> None:
     # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
     num_threads = str(job.plan.required().num_threads)
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = num_threads
+    gc.disable()  # imports make a million objects, which stay: see `hpsearch.cli.entry`
     from hpsearch.cluster.worker import run_job
 
+    gc.enable()
+    atexit.register(gc.freeze)
     run_job(job, flag)
 
 

@@ -2,12 +2,14 @@
 
 import errno
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from tried import tried
 
 from hpsearch.export import programs
 from hpsearch.export.folder import FORMAT, SORTED_POINTS
@@ -40,8 +42,8 @@ CASES = {
     "ppo in five dimensions": ("ppo", {"dimension": 5, "host.encoder": MEANS}),
     "ppo, attention": ("ppo", {"host.encoder": ATTENTION, "host.net_arch": ["l", 8]}),
 }
-every_case = pytest.mark.parametrize("case", CASES)
-both_roles = pytest.mark.parametrize("role", ["host", "agent"])
+ROLES = ("host", "agent")
+both_roles = pytest.mark.parametrize("role", ROLES)
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +104,17 @@ def player_of(trained, case: str, role: str):
     return trainer, load_player(path, role, torch.device("cpu"))
 
 
-@pytest.mark.slow
-@every_case
-@both_roles
+@pytest.mark.parametrize(
+    ("case", "role"),
+    tried(
+        product(CASES, ROLES),
+        slow=[
+            *product(("dqn, attention in bf16", "dqn in two dimensions"), ROLES),
+            *(("dqn", "host"), ("dqn, dueling", "agent")),
+            *(("ppo in five dimensions", "host"), ("ppo, attention", "agent")),
+        ],
+    ),
+)
 def test_the_program_plays_as_the_trainer_on_every_position(trained, tmp_path, case, role):
     trainer, player = player_of(trained, case, role)
     positions = sample_positions(game_config(trainer.config), 1)
@@ -120,9 +130,13 @@ def test_the_program_plays_as_the_trainer_on_every_position(trained, tmp_path, c
         assert len(answers.unique()) > 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["dqn, attention in bf16", "ppo, attention"])
-@both_roles
+@pytest.mark.parametrize(
+    ("case", "role"),
+    tried(
+        product(["dqn, attention in bf16", "ppo, attention"], ROLES),
+        slow=[("dqn, attention in bf16", "host"), ("ppo, attention", "agent")],
+    ),
+)
 def test_onnx_plays_as_the_trainer(trained, tmp_path, case, role):
     onnxruntime = pytest.importorskip("onnxruntime")
     trainer, player = player_of(trained, case, role)
@@ -153,7 +167,7 @@ def test_positions_are_of_all_ages(tiny_config):
 @pytest.mark.slow
 def test_a_program_of_another_player_is_found_out(trained, tmp_path):
     trainer, player = player_of(trained, "dqn", "host")
-    _, other = player_of(trained, "ppo, attention", "host")
+    _, other = player_of(trained, "dqn, dueling", "host")
     positions = sample_positions(game_config(trainer.config), 1)
     write_program(tmp_path / "policy.pt2", player, "host", positions)
     assert differing_actions(tmp_path / "policy.pt2", player, "host", FORMAT, positions) == 0
@@ -263,8 +277,7 @@ def test_a_full_disk_is_met_before_torch_writes(trained, tmp_path, monkeypatch):
     assert tmp_path / "policy.pt2" not in written
 
 
-@pytest.mark.slow
-@both_roles
+@pytest.mark.parametrize("role", tried(ROLES, slow=["host"]))
 def test_onnx_takes_raw_points(trained, tmp_path, role):
     onnxruntime = pytest.importorskip("onnxruntime")
     trainer, player = player_of(trained, "dqn", role)
@@ -307,7 +320,7 @@ def test_what_torch_cannot_write_for_onnx(trained, tmp_path, monkeypatch):
 def test_an_onnx_policy_of_another_player_is_not_left(trained, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     trainer, player = player_of(trained, "dqn", "host")
-    _, other = player_of(trained, "ppo, attention", "host")
+    _, other = player_of(trained, "dqn, dueling", "host")
     wrong = traced(greedy_policy("host", other.net, FORMAT, autocast=False))
     monkeypatch.setattr(programs, "traced", lambda _: wrong)
     positions = sample_positions(game_config(trainer.config), 1)

@@ -100,17 +100,38 @@ def opened(
 def drive(study: Study, executor: FakeExecutor, max_lives: int = 1) -> StudyState:
     """Drive the study to its end; each driver that is killed is followed by a fresh one."""
     with pytest.MonkeyPatch.context() as patch:
+        keep_engines(patch)
         for _ in range(max_lives):
             try:
                 with opened(study, executor) as driver:
                     return tick_until(driver, lambda: driver.state.status != RUNNING)
             except Killed:
-                # The tables stay as they are; to look at their versions takes the most time.
-                patch.setattr(Database, "migrate", lambda self: None)
-                patch.setattr(
-                    _VersionManager, "check_table_schema_compatibility", lambda self: None
-                )
+                trust_tables(patch)
     raise AssertionError(f"no end after {max_lives} drivers")
+
+
+def trust_tables(patch: pytest.MonkeyPatch) -> None:
+    """Let no driver look at the versions of tables, which takes the most time: they stay."""
+    patch.setattr(Database, "migrate", lambda self: None)
+    patch.setattr(_VersionManager, "check_table_schema_compatibility", lambda self: None)
+
+
+def keep_engines(patch: pytest.MonkeyPatch) -> None:
+    """Let SQLAlchemy compile a statement once for all drivers; each closes what it opened."""
+    for module in (sqlalchemy, sqlalchemy.engine):  # ours is made by the one, Optuna's by the other
+        patch.setattr(module, "create_engine", _made_once(module.create_engine))
+
+
+def _made_once(create_engine: Callable[..., sqlalchemy.Engine]) -> Callable[..., Any]:
+    made: dict[str, sqlalchemy.Engine] = {}
+
+    def create(url: str, **options: Any) -> sqlalchemy.Engine:
+        key = f"{url} {options}"
+        if key not in made:
+            made[key] = create_engine(url, **options)
+        return made[key]
+
+    return create
 
 
 def tick_until(driver: Driver, condition: Callable[[], bool]) -> StudyState:

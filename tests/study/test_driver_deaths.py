@@ -119,13 +119,14 @@ def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> No
 
 @pytest.mark.parametrize(("sampler", "pruner"), all_pairs([], ALONE))
 def test_one_death_at_each_event(tmp_path: Path, sampler: str, pruner: str) -> None:
+    """One before an event, and half a study further on or back one after another event."""
     expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
-    every = range(1, num_events + 1)
-    for moment, number in itertools.product(("before", "after"), every):
-        study, executor = make(tmp_path / f"{moment}-{number}", sampler, pruner), FakeExecutor()
-        with deaths_at_events(**{moment: [number]}):
-            drive(study, executor, max_lives=2)
-        assert schedule(study) == expected, f"death {moment} event {number}"
+    for number in range(1, num_events + 1):
+        other = (number + num_events // 2) % num_events + 1
+        study, executor = make(tmp_path / str(number), sampler, pruner), FakeExecutor()
+        with deaths_at_events(before=[number], after=[other]):
+            drive(study, executor, max_lives=3)
+        assert schedule(study) == expected, f"deaths before event {number} and after {other}"
         check_books(study, executor)
 
 

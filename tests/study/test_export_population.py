@@ -1,6 +1,7 @@
 """hpsearch export of a population: lineage and cross-play against the database and the games."""
 
 import json
+import sys
 from contextlib import closing
 from shutil import rmtree
 
@@ -38,6 +39,14 @@ def runs(tmp_path_factory):
             rmtree(checkpoints)  # those of the fake hold no weights
             trainer.save(checkpoints, 0)
         yield folder / "runs"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_onnx():
+    """Leave out what takes most of the time, and knows nothing of populations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "onnxruntime", None)
+        yield
 
 
 @pytest.fixture(scope="module")
