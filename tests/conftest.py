@@ -36,11 +36,6 @@ settings.load_profile("repeatable")
 gc.set_threshold(10_000)  # as the command line does
 
 
-def pytest_collection_finish() -> None:
-    """Let no search for garbage go through the thousands of tests and what they import."""
-    gc.freeze()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Look for garbage only among what the tests make, not among modules and thousands of tests.
