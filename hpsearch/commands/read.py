@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpsearch import files
 from hpsearch.cluster.failures import stop_flag
-from hpsearch.commands.command import (
-    JSON,
-    RUNS,
-    STUDY,
-    check_output,
-    command,
-    flag,
-    option,
-    period,
-)
+from hpsearch.commands.command import JSON, RUNS, STUDY, check_output, command, flag, option, period
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.names import runs_option
 from hpsearch.printable import PrintableStream

@@ -229,10 +229,7 @@ def _write_json(path: Path, data: Any) -> None:
 
 
 def _readme(
-    title: str,
-    players: ByRole,
-    shapes: Mapping[str, Sequence[int]],
-    remarks: Sequence[str],
+    title: str, players: ByRole, shapes: Mapping[str, Sequence[int]], remarks: Sequence[str]
 ) -> str:
     """Return the README of a bundle; ``remarks`` say why what could be there is not."""
     config = next(iter(players.values())).config
