@@ -3,7 +3,7 @@
 Axes: K candidates, R draws of all their means.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Final, NamedTuple
@@ -16,6 +16,7 @@ from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import read_json
 from hpsearch.population import statistics
 from hpsearch.population.statistics import Floats
+from hpsearch.printable import interval_text
 from hpsearch.schema import field_hints, read
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
@@ -123,13 +124,13 @@ def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
     return {**asdict(confirmation), "best": best, "held_up": best == confirmation.favourite}
 
 
-def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
+def read_confirmed(view: StudyView) -> tuple[Trial, bool] | None:
     """Return the trial confirmed as the best, if any, and whether it was among today's best."""
     data = read_json(view.folder.confirmation)
     if data is None:
         return None
     try:
-        best = view.state.trials[int(data["best"])].number  # a trial that there is
+        best = view.state.trials[int(data["best"])]
         if view.study.spec.population is not None:
             return best, bool(data["match"] == last_match(view))
         compared = {entry["trial"] for entry in data["trials"]}
@@ -178,10 +179,10 @@ def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
     trial, is_current = confirmed
     if not is_current:
         return best, f"the confirmation of {name} is out of date, its best are others by now"
-    if trial == best.number:
+    if trial.number == best.number:
         return best, None
-    what = f"exported is trial {trial}, the best when confirmed; the search's is {best.number}"
-    return view.state.trials[trial], what
+    numbers = f"trial {trial.number}, the best when confirmed; the search's is {best.number}"
+    return trial, f"exported is {numbers}"
 
 
 def unconfirmed(view: StudyView, confirm: str) -> str | None:
@@ -268,9 +269,9 @@ def _sureness(confirmation: Confirmation, chance: float) -> str:
 def _cells(trial: ConfirmedTrial) -> dict[str, str]:
     return {
         "trial": str(trial.trial),
-        "search": _interval_text(trial.search),
+        "search": interval_text(trial.search),
         "seeds": f"{len(trial.seeds)}{f', {trial.failed} failed' if trial.failed else ''}",
-        "held out": _interval_text({"value": trial.mean, "low": trial.low, "high": trial.high}),
+        "held out": interval_text({"value": trial.mean, "low": trial.low, "high": trial.high}),
         "IQM": "" if trial.iqm is None else f"{trial.iqm:.4f}",
         CHANCE: "" if trial.chance is None else f"{trial.chance:.1%}",
         EXPLOITED: _exploited_text(trial),
@@ -284,10 +285,3 @@ def _exploited_text(trial: ConfirmedTrial) -> str:
     )
     means = (fmean(seed.metrics[name] for seed in trial.seeds) for name in names)
     return " ".join(f"{mean:.4f}" for mean in means)
-
-
-def _interval_text(number: Mapping[str, float | None]) -> str:
-    value, low, high = number["value"], number["low"], number["high"]
-    if value is None:
-        return ""
-    return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
