@@ -49,9 +49,13 @@ def _made_printable(stream: Any) -> Any:
     return stream if stream is None else PrintableStream(stream)
 
 
-def interval_text(rho: Mapping[str, float | None]) -> str:
-    """Return a value with its interval, as far as they are known."""
-    value, low, high = rho["value"], rho["low"], rho["high"]
+def interval_text(number: Mapping[str, float | None]) -> str:
+    """Return a value and its interval; the value alone, or nothing, where no more is known."""
+    value, low, high = number["value"], number["low"], number["high"]
     if value is None:
         return ""
     return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def say(sentence: str) -> None:
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)

@@ -147,7 +147,7 @@ def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> A
             values[field.name] = _read_value(
                 hints[field.name], data[field.name], key_path, problems
             )
-        elif _is_required(field):
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             _fail(problems, key_path, "is missing")
     if len(problems) > before:
         return _INVALID
@@ -233,8 +233,7 @@ def _read_dict(item: Any, data: object, path: str, problems: list[str]) -> Any:
     values: dict[str, Any] = {}
     for name, entry in zip(map(str, data), data.values(), strict=True):
         if name in values:
-            twice = f"{shown(name)} with and without quotes"
-            _fail(problems, path, f"must hold each key once, but holds {twice}")
+            _fail(problems, path, f"has the key {shown(name)} with and without quotes; keep one")
         values[name] = _read_value(item, entry, _join(path, name), problems)
     return values if len(problems) == before else _INVALID
 
@@ -279,10 +278,6 @@ def _shared_tag(options: tuple[Any, ...]) -> str | None:
         ):
             return name
     return None
-
-
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 @cache

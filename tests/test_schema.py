@@ -178,7 +178,7 @@ def test_everything_is_read():
         ({"table": {"k": "v"}}, "table.k must be a number, but is 'v'"),
         (
             {"table": {1: 0.5, "1": 1.5}},
-            "table must hold each key once, but holds '1' with and without quotes",
+            "table has the key '1' with and without quotes; keep one",
         ),
         ({"table": [1]}, "table must be a mapping of keys, but is [1]"),
         ({"number_or_text": 1.5}, "number_or_text must be a whole number or a text, but is 1.5"),

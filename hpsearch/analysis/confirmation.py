@@ -123,12 +123,12 @@ def plain_confirmation(confirmation: Confirmation) -> dict[str, Any]:
     return {**asdict(confirmation), "best": best, "held_up": best == confirmation.favourite}
 
 
-def read_confirmed(view: StudyView) -> tuple[int, bool] | None:
+def read_confirmed(view: StudyView) -> tuple[Trial, bool] | None:
     """Return the trial confirmed as the best, if any, and whether it was among today's best."""
     if (data := read_json(view.folder.confirmation)) is None:
         return None
     try:
-        best = view.state.trials[int(data["best"])].number  # a trial that there is
+        best = view.state.trials[int(data["best"])]
         if view.study.spec.population is not None:
             return best, bool(data["match"] == last_match(view))
         compared = {entry["trial"] for entry in data["trials"]}
@@ -176,10 +176,10 @@ def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
     trial, is_current = confirmed
     if not is_current:
         return best, f"the confirmation of {name} is out of date, its best are others by now"
-    if trial == best.number:
+    if trial.number == best.number:
         return best, None
-    what = f"exported is trial {trial}, the best when confirmed; the search's is {best.number}"
-    return view.state.trials[trial], what
+    numbers = f"trial {trial.number}, the best when confirmed; the search's is {best.number}"
+    return trial, f"exported is {numbers}"
 
 
 def unconfirmed(view: StudyView, confirm: str) -> str | None:

@@ -21,6 +21,12 @@ from hpsearch.commands.command import (
 from hpsearch.errors import INTERRUPTED, UsageError
 from hpsearch.names import NAME_RULE, is_name, runs_option
 
+SEEDS = option(
+    "--seeds N",
+    "trainings of each, on seeds of their own; default: 5, or as many as were begun",
+    positive,
+)
+
 
 @command(
     "the best of a study again on held-out seeds and starts, and which is the best",
@@ -31,11 +37,7 @@ from hpsearch.names import NAME_RULE, is_name, runs_option
         "how many of the best; default: 5, or those whose confirmation was begun",
         positive,
     ),
-    option(
-        "--seeds N",
-        "trainings of each, on seeds of their own; default: 5, or as many as were begun",
-        positive,
-    ),
+    SEEDS,
     option(
         "--games G", "games of each, from starts that nothing else uses", positive, default=10_000
     ),
@@ -106,11 +108,7 @@ def confirm(
         "whose schedule; default: the champion's, or its parent's where a closing made it",
         count,
     ),
-    option(
-        "--seeds S",
-        "trainings, on seeds of their own; default: 5, or as many as were begun",
-        positive,
-    ),
+    SEEDS,
     option(
         "--games G",
         "games of each pair, from starts that nothing else uses",

@@ -308,9 +308,7 @@ def _device(name: str) -> "torch.device":
     import torch
 
     # Where none is wanted no GPU is looked for: torch would warn of a broken driver.
-    if name == "cpu":
-        return torch.device("cpu")
-    if torch.cuda.is_available():
+    if name != "cpu" and torch.cuda.is_available():
         return torch.device("cuda")
     if name == "cuda":
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from hpsearch.cluster.executor import SchedulerSilentError
@@ -20,20 +21,12 @@ class Finding:
 Check = Callable[[], Finding | Iterable[Finding]]
 
 
-def ok(sentence: str, name: str = "") -> Finding:
-    return Finding(name, "ok", sentence)
+def _finding(level: Level, sentence: str, name: str = "") -> Finding:
+    return Finding(name, level, sentence)
 
 
-def warning(sentence: str, name: str = "") -> Finding:
-    return Finding(name, "warning", sentence)
-
-
-def error(sentence: str, name: str = "") -> Finding:
-    return Finding(name, "error", sentence)
-
-
-def skipped(sentence: str, name: str = "") -> Finding:
-    return Finding(name, "skipped", sentence)
+ok, warning = partial(_finding, "ok"), partial(_finding, "warning")
+error, skipped = partial(_finding, "error"), partial(_finding, "skipped")
 
 
 def examine(checks: Mapping[str, Check]) -> list[Finding]:

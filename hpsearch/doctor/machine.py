@@ -137,7 +137,6 @@ def check_space(runs: Path) -> Iterator[Finding]:
 
 
 def nearest(folder: Path) -> Path:
-    """Return a folder, or of those above it the nearest that can be seen."""
     # Path.exists raises PermissionError below a folder that this user may not search.
     return next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
 

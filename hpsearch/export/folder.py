@@ -311,10 +311,10 @@ def _check_place(folder: Path) -> None:
 def _others(folder: Path) -> set[str]:
     """Return the names in a folder that are of no bundle; all of them, where none is whole."""
     bundle, names = BundleDir(folder), set(os.listdir(folder))
-    own = {bundle.provenance.name, bundle.signature.name}
-    known = bundle.required(ROLES) | bundle.optional(ROLES) | own
+    needed = bundle.required(()) | {bundle.provenance.name}
+    known = needed | bundle.required(ROLES) | bundle.optional(ROLES) | {bundle.signature.name}
     files = {name for name in known & names if (folder / name).is_file()}
-    if bundle.required(()) | {bundle.provenance.name} <= files:
+    if needed <= files:
         return names - files
     several = {name for name in names if _ONE_OF_SEVERAL.fullmatch(name)}
     whole = {name for name in several if (folder / name).is_dir() and not _others(folder / name)}

@@ -103,8 +103,7 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     if pace is None:
         return Forecast(trials, steps, unit, None, None, None, is_bound=True)
     hours = trials * steps / pace.steps_per_second * pace.processors / 3600
-    is_bound = own is None
-    return Forecast(trials, steps, unit, hours, pace.steps_per_second, pace.source, is_bound)
+    return Forecast(trials, steps, unit, hours, pace.steps_per_second, pace.source, own is None)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:

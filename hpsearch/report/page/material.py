@@ -168,15 +168,10 @@ def gather(
 
 def _best(view: StudyView) -> tuple[Trial | None, bool]:
     """Return the trial that `export` takes, and whether a confirmation named it."""
-    try:
+    confirmed = None
+    with suppress(CorruptError, DiskError):  # of which the page says more, in its place below
         confirmed = read_confirmed(view)
-    except (CorruptError, DiskError):
-        confirmed = None  # the page says so below, in the confirmation's place
-    if confirmed is not None:
-        trial, is_current = confirmed
-        if is_current and trial in view.state.trials:
-            return view.state.trials[trial], True
-    return view.best(), False
+    return confirmed if confirmed is not None and confirmed[1] else (view.best(), False)
 
 
 def _or_why(read: Callable[[], T | str]) -> T | str:

@@ -40,17 +40,17 @@ def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
     if player.host is None:
         return "only an agent learned here, and a tree is of a host"
     try:
-        return AdeTrees(tuple(_trees_from(player, start) for start in blowup_tree.STARTS))
+        pairs = (
+            Pair(start, blowup_tree.host_tree(player, start), blowup_tree.best_tree(start))
+            for start in blowup_tree.STARTS
+        )
+        return AdeTrees(tuple(pairs))
     except UsageError:
         game = player.game
         return (
             "the ADE singularities have 3 points in 3 dimensions, the host plays "
             f"{game.max_num_points} in {game.dimension}"
         )
-
-
-def _trees_from(player: ExaminedPlayer, start: str) -> Pair:
-    return Pair(start, blowup_tree.host_tree(player, start), blowup_tree.best_tree(start))
 
 
 FORMAT: Final = 2  # to be raised where what is measured, or how, changes between releases

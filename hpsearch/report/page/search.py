@@ -273,13 +273,9 @@ def over_seeds(
 
 def check_comparable(view: StudyView, other: StudyView) -> None:
     """Refuse studies whose first objectives differ; raises UsageError if they do."""
-    studies = [view.study.spec, other.study.spec]
-    goals = [spec.objectives[0] for spec in studies]
-    if goals[0] != goals[1]:
-        told = " and ".join(
-            f"{spec.name} ({goal.goal} {goal.metric})"
-            for spec, goal in zip(studies, goals, strict=True)
-        )
+    goals = {each.name: each.study.spec.objectives[0] for each in (view, other)}
+    if goals[view.name] != goals[other.name]:
+        told = " and ".join(f"{name} ({goal.goal} {goal.metric})" for name, goal in goals.items())
         raise UsageError(
             f"two studies are laid over each other by their first objective, but {told} have "
             "different ones; name studies of one objective, or write a page of each"
@@ -296,15 +292,12 @@ def overlay_section(material: Material) -> Iterator[Html]:
     caption = f"The best {metric} so far, by finished trial."
     yield html.figure(best_chart(views), "overlay-best", caption)
     # Of the best trial, or where there is descent of the line to the strongest member.
-    best = []
-    for view in views:
-        learning = read_learning(view, view.best(), "not drawn here", lineage_or_why(view))
-        if learning.best:
-            best.append((view, learning.best[0]))
     data: list[Trace] = []
-    for place, (view, curve) in enumerate(best):
-        data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)
-    if best:
+    for place, view in enumerate(views):
+        learning = read_learning(view, view.best(), "not drawn here", lineage_or_why(view))
+        for curve in learning.best[:1]:
+            data += _with_band(f"{view.name}, trial {curve.trial}", curve, place)
+    if data:
         caption = f"{metric} of each best trial while it trained, with 95 % intervals over games."
         curves = charts.chart(data, charts.axes("step", metric))
         yield html.figure(curves, "overlay-curves", caption)
