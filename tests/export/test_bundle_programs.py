@@ -233,8 +233,15 @@ def test_the_solver_and_the_rules_reduce_alike():
     assert torch.equal(reduced(points), rules.newton_polytope(points).to(torch.int32))
 
 
-@pytest.mark.parametrize("case", ["dqn", "ppo in five dimensions"])
-@both_roles
+@pytest.mark.parametrize(
+    ("case", "role"),
+    [
+        ("dqn", "host"),
+        ("ppo in five dimensions", "agent"),
+        pytest.param("dqn", "agent", marks=pytest.mark.exhaustive),
+        pytest.param("ppo in five dimensions", "host", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_the_program_takes_raw_points_of_both_dtypes(trained, tmp_path, case, role):
     trainer, player = player_of(trained, case, role)
     points = raw_points(trainer.config.max_num_points, trainer.config.dimension)

@@ -302,10 +302,10 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
     Without its files where a disk may have lost them, and without checkpoints where jobs leave
     empty folders for them.
     """
-    trials = stored_trials(study)
-    told = stored_events(study, "told")
+    trials, events = stored_trials(study), stored_events(study)
+    told = [event for event in events if event[0] == "told"]
     assert [trial.number for trial in trials] == list(range(len(trials)))
-    planned = [data["origin"] for *_, data in stored_events(study, "asked") if "origin" in data]
+    planned = [data["origin"] for kind, *_, data in events if kind == "asked" and "origin" in data]
     untrained = sum(origin["steps"] in origin["parent_steps"][:1] for origin in planned)
     assert len(trials) - untrained <= study.spec.budget.trials
     assert max(Counter(event[1] for event in told).values(), default=1) == 1
@@ -313,9 +313,9 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
     for _, number, _, data in told:
         _check_told(study, trials[number], data)
         if with_files:
-            _check_files(study, number, data)
+            _check_files(study, number, data, events)
     for trial in trials:
-        _check_curve(study, trial)
+        _check_curve(study, trial, events)
     if with_files:
         all_faults = faults(study)
         rules = () if with_checkpoints else ("checkpoints", "ancestry")
@@ -348,14 +348,18 @@ def _check_told(study: Study, trial: FrozenTrial, data: dict[str, Any]) -> None:
         )
 
 
-def _check_files(study: Study, number: int, data: dict[str, Any]) -> None:
+def _check_files(
+    study: Study, number: int, data: dict[str, Any], events: Sequence[tuple[Any, ...]]
+) -> None:
     """Assert that a trial was told with what the attempt wrote that held its token."""
     folder = trial_folder(study, number)
     assert json.loads((folder / "result.json").read_text()) == data
     assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
     if data["state"] == "finished":
-        given = [trial for *_, job in stored_events(study, "announced") for trial in job["trials"]]
-        attempt = [trial for trial in given if trial["trial"] == number][-1]
+        announced = [job["trials"] for kind, *_, job in events if kind == "announced"]
+        *_, attempt = (
+            given for trials in announced for given in trials if given["trial"] == number
+        )
         wrote = json.loads((folder / f"attempt-{attempt['attempt']}/result.json").read_text())
         assert (wrote["token"], wrote["status"]) == (attempt["token"], "finished")
         assert wrote["metrics"] == data["metrics"]
@@ -369,8 +373,8 @@ def _config(study: Study, trial: FrozenTrial) -> dict[str, Any]:
     return config
 
 
-def _check_curve(study: Study, trial: FrozenTrial) -> None:
-    reported = [e[3] for e in stored_events(study, "reported") if e[1] == trial.number]
+def _check_curve(study: Study, trial: FrozenTrial, events: Sequence[tuple[Any, ...]]) -> None:
+    reported = [event[3] for event in events if event[:2] == ("reported", trial.number)]
     assert len(reported) <= 20
     assert len({data["step"] for data in reported}) == len(reported)
     assert {data["step"]: data["value"] for data in reported} == trial.intermediate_values

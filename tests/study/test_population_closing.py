@@ -68,7 +68,8 @@ def test_children_come_after_the_last_interval_and_do_not_train(tmp_path):
         assert origin["operator"] == MUTATION
         assert origin["params"] == born[origin["parents"][0]]["params"]
     # The two best of the last generation have a child each in the places of the two worst.
-    ranked = sorted(range(4, 8), key=lambda trial: -skill(study, born, trial))
+    trials = stored_trials(study)
+    ranked = sorted(range(4, 8), key=lambda trial: -skill(trials, born, trial))
     assert {last[trial]["parents"][0] for trial in (8, 9)} <= set(ranked[:2])
     assert {last[trial]["member"] for trial in (8, 9)} == {born[t]["member"] for t in ranked[2:]}
 
@@ -81,8 +82,8 @@ def test_everybody_meets_the_children_and_the_best_of_all_is_champion(tmp_path):
     assert {8, 9} < set(before.values())
     assert {10, 11} < set(members.values())
     assert ended == [0, 1, 2, 3]
-    born = origins(study)
-    strongest = max(members.values(), key=lambda trial: skill(study, born, trial))
+    born, trials = origins(study), stored_trials(study)
+    strongest = max(members.values(), key=lambda trial: skill(trials, born, trial))
     assert champions(study)[-1] == strongest
     assert strongest in untrained(study)  # the fake teaches at birth too
 

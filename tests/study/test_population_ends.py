@@ -299,7 +299,7 @@ def test_strength_goes_up_through_failures(tmp_path):
     born = origins(study)
     check_judged(study)
     last = [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]][-1]
-    assert skill(study, born, last) > 1.5  # ten generations of at most 0.2
+    assert skill(stored_trials(study), born, last) > 1.5  # ten generations of at most 0.2
 
 
 # Deaths.

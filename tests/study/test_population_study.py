@@ -51,12 +51,12 @@ def champions(study):
     return [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
 
 
-def skill(study, origins, trial):
+def skill(trials, origins, trial):
     """Return a trial's skill, without the code that plays: what its ancestors were taught."""
-    lr = stored_trials(study)[trial].params["host.optim.args.lr"]
+    lr = trials[trial].params["host.optim.args.lr"]
     taught = 0.2 - 0.05 * abs(math.log10(lr) + 2)
     parents = origins[trial]["parents"]
-    return taught + (skill(study, origins, parents[0]) if parents else 0.0)
+    return taught + (skill(trials, origins, parents[0]) if parents else 0.0)
 
 
 @pytest.mark.slow
@@ -73,11 +73,11 @@ def test_a_population_goes_through_generations(tmp_path):
         assert all(born[p]["generation"] == origin["generation"] - 1 for p in origin["parents"])
         lineage = StudyDir(tmp_path / "runs" / "quick").trial(trial).lineage.required()
         assert [parent.trial for parent in lineage.parents] == origin["parents"]
-    named = champions(study)
+    named, trials = champions(study), stored_trials(study)
     assert len(named) == 4
     for generation, champion in enumerate(named):
         rivals = [t for t, origin in born.items() if origin["generation"] == generation]
-        assert champion == max(rivals, key=lambda trial: skill(study, born, trial))
+        assert champion == max(rivals, key=lambda trial: skill(trials, born, trial))
 
 
 def test_the_champion_at_the_end_was_played_against(tmp_path):
@@ -120,7 +120,7 @@ def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
             for number, other in born.items()
             if other["generation"] == origin["generation"] - 1
         ]
-        ranked = sorted(before, key=lambda number: skill(study, born, number))
+        ranked = sorted(before, key=lambda number: skill(trials, born, number))
         own = next(number for number in before if born[number]["member"] == origin["member"])
         if origin["is_child"]:
             assert (own, parent) == (ranked[0], ranked[-1])

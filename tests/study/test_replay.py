@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -79,9 +80,27 @@ def place(tmp_path, monkeypatch, capsys):
     return Place(tmp_path, monkeypatch, capsys)
 
 
-def bred(place, **how):
+@pytest.fixture(scope="module")
+def bred_once(tmp_path_factory):
+    """A population of four that has bred for three generations, and a copy of its folder."""
+    folder = tmp_path_factory.mktemp("bred")
+    study = bred_in(folder / "study")
+    shutil.copytree(folder / "study", folder / "copy")
+    return study, folder
+
+
+@pytest.fixture
+def bred(bred_once, monkeypatch, capsys):
+    """This population, untouched, and the place where commands run over it."""
+    study, folder = bred_once
+    shutil.rmtree(folder / "study")
+    shutil.copytree(folder / "copy", folder / "study")
+    return study, Place(folder / "study", monkeypatch, capsys)
+
+
+def bred_in(folder, **how):
     """Return a population of four that has bred for three generations."""
-    study = population_study(place.folder, trials=12, **how)
+    study = population_study(folder, trials=12, **how)
     drive(study, FakeExecutor(teaching=teaching))
     return study
 
@@ -94,8 +113,8 @@ def line(study, trial):
     return numbers
 
 
-def test_every_seed_learns_by_the_values_of_the_line(place):
-    study = bred(place)
+def test_every_seed_learns_by_the_values_of_the_line(bred):
+    study, place = bred
     trial, trials = place.champion(), stored_trials(study)
     wanted = [trials[number].params for number in line(study, trial)]
     output = place.replay("--seeds", 3)
@@ -125,7 +144,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
 @pytest.mark.slow
 def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed(place):
     closing = {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]}
-    study = bred(place, closing=closing)
+    study = bred_in(place.folder, closing=closing)
     born, champion = origins(study), place.champion()
     trained = [
         number
@@ -141,8 +160,8 @@ def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed
     assert "untrained" in place.run("lineage", "quick").out
 
 
-def test_what_lies_above_the_interval_was_lucky(place):
-    bred(place)
+def test_what_lies_above_the_interval_was_lucky(bred):
+    _, place = bred
     place.strengths = lambda names: [5.0, 0.1, 0.2, 0.3, 0.15]
     output = place.replay("--seeds", 4)
     assert f"trial {place.champion()} was lucky: its strength is +5.000" in output.out
@@ -155,8 +174,8 @@ def test_what_lies_above_the_interval_was_lucky(place):
     assert (place.plain()["held_up"], place.plain()["original"]["rank"]) == (True, 2)
 
 
-def test_two_seeds_do_not_say_that_a_schedule_holds_up(place):
-    bred(place)
+def test_two_seeds_do_not_say_that_a_schedule_holds_up(bred):
+    _, place = bred
     place.strengths = lambda names: [0.25, 0.1, 0.3]
     output = place.replay("--seeds", 2)
     assert "2 seeds are too few to tell whether the schedule holds up" in output.out
@@ -174,8 +193,8 @@ def test_the_interval_of_one_more_seed_holds_it_as_often_as_it_says():
     assert expected_of([1.0]) is None
 
 
-def test_the_same_command_goes_on(place):
-    bred(place)
+def test_the_same_command_goes_on(bred):
+    _, place = bred
     seen = []
 
     def interrupt(config, step):
@@ -254,16 +273,16 @@ def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path
                for origin in born.values())  # fmt: skip
 
 
-def test_a_seed_that_did_not_get_through_is_told(place):
-    bred(place)
+def test_a_seed_that_did_not_get_through_is_told(bred):
+    _, place = bred
     place.jobs(faults={(1, 1): Fault("nan", 4)})
     output = place.replay("--seeds", 3)
     assert (place.plain()["unfinished"], len(place.plain()["replicates"])) == (1, 2)
     assert "1 did not get through" in output.out
 
 
-def test_one_seed_that_got_through_tells_nothing(place):
-    bred(place)
+def test_one_seed_that_got_through_tells_nothing(bred):
+    _, place = bred
     place.jobs(faults={(1, 1): Fault("nan", 4)})
     assert "one training tells nothing" in place.replay("--seeds", 2).out
     assert (place.plain()["held_up"], place.plain()["low"]) == (None, None)
@@ -271,7 +290,7 @@ def test_one_seed_that_got_through_tells_nothing(place):
 
 def test_changed_weights_are_no_part_of_it(place):
     operators = [{"name": "gaussian_mutation", "strength": 0.1}]
-    study = bred(place, operators=operators)
+    study = bred_in(place.folder, operators=operators)
     made = origins(study)
     mutants = [t for t, origin in made.items() if origin["operator"]["name"] == "gaussian_mutation"]
     steps = len(line(study, mutants[0]))  # before the replay, which writes to the same tables
@@ -283,7 +302,7 @@ def test_changed_weights_are_no_part_of_it(place):
 def test_networks_that_grew_are_no_part_of_a_schedule(place):
     arches = {"type": "categorical", "choices": [[8], [16]]}
     space = {"space": SPACE | {"host.net_arch": arches}}
-    study = bred(place, study=space, operators=[{"name": "grow", "noise": 0.1}])
+    study = bred_in(place.folder, study=space, operators=[{"name": "grow", "noise": 0.1}])
     made = origins(study)
     grown = next(trial for trial, origin in made.items() if origin["operator"]["name"] == "grow")
     output = place.replay("--trial", grown, code=2)
@@ -294,8 +313,8 @@ def test_networks_that_grew_are_no_part_of_a_schedule(place):
     place.replay("--trial", made[grown]["parents"][0], "--seeds", 2)
 
 
-def test_a_founder_is_no_part_of_a_schedule(place):
-    study = bred(place)
+def test_a_founder_is_no_part_of_a_schedule(bred):
+    study, place = bred
     step = place.runs / "quick/trials/8/checkpoints/step-000000024"
     config = yaml_file.load(study.path.parent / study.spec.base)
     (step / "state.json").write_text(json.dumps({"config": config}))
@@ -317,8 +336,8 @@ def test_a_founder_is_no_part_of_a_schedule(place):
         (("--seeds", "1"), "one seed tells nothing of the spread"),
     ],
 )
-def test_wrong_requests_are_refused(place, options, sentence):
-    bred(place)
+def test_wrong_requests_are_refused(bred, options, sentence):
+    _, place = bred
     assert sentence in place.replay(*options, code=2).err
     assert not list(place.runs.glob("quick-replay*"))
 
@@ -329,8 +348,8 @@ def test_what_is_no_population_or_has_no_champion(place):
     assert "is no population" in place.replay(code=2).err
 
 
-def test_a_folder_of_another_study_is_left_alone(place):
-    study = bred(place)
+def test_a_folder_of_another_study_is_left_alone(bred):
+    study, place = bred
     folder = place.runs / f"quick-replay-{place.champion()}"
     folder.mkdir()
     (folder / "study.yaml").write_text(study.path.read_text().replace("base.yaml", str(

@@ -204,8 +204,18 @@ def test_a_uniform_choice_meets_all_alike():
         assert chisquare([both[member] for both in counts.values()]).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("role", ["host", "agent"])
+@pytest.mark.parametrize(
+    ("role", "power"),
+    [
+        ("host", 2.0),
+        ("agent", 1.0),
+        ("agent", 0.0),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in (("host", 0.0), ("host", 1.0), ("agent", 2.0))
+        ),
+    ],
+)
 def test_a_prioritised_choice_meets_the_hard_ones_more_often(role, power):
     """A host that wins fast is hard (rho), an agent that lasts is (1 / rho)."""
     results = {1: 0.1, 2: 0.2, 3: 0.4}
