@@ -25,11 +25,10 @@ from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 300
 METRIC = "rho/host/choose_first"
-STARTING = (
-    *("submit", "resume", "retry", "tick", "drive", "train"),
-    *("confirm", "replay", "breed", "dashboard", "tensorboard"),
-)
+STARTING = ("submit", "resume", "retry", "tick", "drive", "train", "dashboard", "tensorboard")
 """commands that leave processes behind, train in this one, or take signals"""
+DRIVING = ("run", "confirm", "replay", "breed")
+"""commands that let jobs train and wait for them, unless they are to ``--submit`` them"""
 REFUSED = (2, 3)
 """exit codes of what is refused before it starts anything"""
 
@@ -119,8 +118,9 @@ def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int |
     What leaves nothing behind, or is refused, runs in this process, which has loaded torch already,
     unless it is given an environment.
     """
-    leaves_processes = arguments[:1] and arguments[0] in STARTING and code not in REFUSED
-    run = as_process if env is not None or leaves_processes else in_this_process
+    is_starting = arguments[:1] and (arguments[0] in STARTING or "--submit" in arguments)
+    is_process = env is not None or (is_starting and code not in REFUSED)
+    run = as_process if is_process else in_this_process
     done = run(folder, *arguments, env=env)
     output = (done.stdout + done.stderr).splitlines()
     assert not any(line.startswith("Traceback") for line in output), (
@@ -154,7 +154,7 @@ def in_this_process(folder: Path, *arguments: str, env: None = None):
                 code = main(arguments)
             except SystemExit as end:  # argparse
                 code = end.code
-            if arguments[:1] == ("run",):
+            if arguments[:1] and arguments[0] in DRIVING:
                 gc.collect()  # Python warns of jobs that a driver has killed and not waited for
     finally:
         os.umask(umask)

@@ -9,6 +9,8 @@ from hpsearch import yaml_file
 
 PROGRAMS = ("hpsearch", "optuna", "make", "python", "pip", "sudo", "slurm/dev-cluster")
 SMALL: dict[str, Any] = {
+    "max_num_points": 5,
+    "num_points": 5,
     "steps": 40,
     "interval": 20,
     "num_games": 20,

@@ -121,7 +121,9 @@ def test_commands_are_found():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_every_command_runs(folder):
+def test_every_command_runs(folder, monkeypatch):
+    """As `make install` leaves it: without the packages that write policies for ONNX."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     hpsearch(folder, "run", "studies/quickstart.yaml")  # for `make quickstart`
     given = set()
     for command in GIVEN:
@@ -135,7 +137,7 @@ def test_every_command_runs(folder):
         assert (folder / name).exists()
     pages = "".join(PAGES[page] for page in GUIDES)
     for code in re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL):
-        points = "import torch\npoints = torch.full((2, 20, 3), 3, dtype=torch.int32)\n"
+        points = "import torch\npoints = torch.full((2, 5, 3), 3, dtype=torch.int32)\n"
         subprocess.run([sys.executable, "-c", points + code], cwd=folder, check=True)
 
 

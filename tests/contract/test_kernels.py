@@ -12,8 +12,10 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kernel_states import (
+    FEW_SIZES,
     NUM_GAMES,
     REFERENCE,
+    SIZES,
     OnDevice,
     check_many_states,
     check_operators,
@@ -207,21 +209,27 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
 
 @pytest.mark.slow
 def test_many_states_on_the_cpu():
-    check_many_states("cpu", num_games=300)
+    check_many_states("cpu", num_games=300, sizes=SIZES)
 
 
 @needs_triton
-@pytest.mark.slow
-def test_many_states():
-    """In the interpreter, as many as there is patience for."""
-    check_many_states("cuda", num_games=100)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(FEW_SIZES, marks=pytest.mark.slow, id="few sizes"),
+        pytest.param(SIZES, marks=pytest.mark.exhaustive, id="all sizes"),
+    ],
+)
+def test_many_states(sizes):
+    """In the interpreter, where the size of a program takes time and the number of games none."""
+    check_many_states("cuda", num_games=300, sizes=sizes)
 
 
 @needs_triton
 @pytest.mark.gpu
 @pytest.mark.skipif(device_of("cuda").type == "cpu", reason="no CUDA device")
 def test_a_million_states():
-    check_many_states("cuda", num_games=17_000)
+    check_many_states("cuda", num_games=17_000, sizes=SIZES)
 
 
 def test_the_default_for_each_device(monkeypatch):
