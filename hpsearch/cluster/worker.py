@@ -26,6 +26,7 @@ from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
+from hpsearch.trainers.trainer import AnyTrainer
 
 
 def run_job(job: JobDir, flag: StopFlag) -> None:
@@ -43,12 +44,12 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     queue = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
-    trainer = None
+    spare: list[AnyTrainer] = []  # the trainer of the trials before
     while True:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refill_queue = queue if plan.refills else None
-            trainer = JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(trainer)
+            JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(spare)
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:
