@@ -6,6 +6,7 @@ have ended. If the job ends first, the driver gives the trial to another job.
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -188,7 +189,8 @@ def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[
             # What cannot be read now may be a moment later, and says nothing of the trial.
             kind = DISK if isinstance(error.__cause__, OSError) else CODE
             result = records.AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
-            study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
+            with suppress(DiskError):  # the others may still train
+                study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
     return members
 
 
