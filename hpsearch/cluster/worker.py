@@ -86,19 +86,18 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     playing = _Match(study, match, plan, _device(plan))
     hosts = playing.players(plan.hosts, "host")
     agents = playing.players(plan.agents, "agent")
-    moves, finished, answers = [], [], []
+    games, answers = [], []
     for split in plan.splits:
         if flag.is_set:
             return
-        games = playing.play(hosts, agents, split)
-        moves.append(games.moves)
-        finished.append(games.finished)
+        games.append(playing.play(hosts, agents, split))
     for response in plan.responses:
         if flag.is_set:
             return
         answers.append(playing.answer(response))
     if answers:
         match.answers.write(records.Answers(tuple(answers)))
+    moves, finished = [part.moves for part in games], [part.finished for part in games]
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
 
 
