@@ -201,8 +201,7 @@ def row_of_step(line: bytes) -> dict[str, Any] | None:
 def forget_after(path: Path, step: int) -> None:
     """Drop the lines of JSON of later steps than ``step``, and those that tell no step.
 
-    What is left stays as it is. Raises as `read_lines` and `write_bytes` do, but not if there is no
-    file.
+    Raises as `read_lines` and `write_bytes` do, but not if there is no file.
     """
     with suppress(FileNotFoundError):
         rows = ((line, row_of_step(line)) for line in read_lines(path))

@@ -22,11 +22,11 @@ def take_snapshot(parent: Path) -> Path:
     """Copy the running package to ``parent``/<hash>/ unless it is there; return the copy."""
     package = Path(hpsearch.__file__).parent
     folder = parent / _hash(package)
-    if folder.exists():
-        os.utime(folder)  # the newest is the one that jobs to come run
-        return folder
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
+        if folder.exists():
+            os.utime(folder)  # the newest is the one that jobs to come run
+            return folder
         ignore = shutil.ignore_patterns(*_LEFT_OUT)
         shutil.copytree(package, temporary / package.name, ignore=ignore)
         for path in temporary.rglob("*"):
@@ -35,7 +35,7 @@ def take_snapshot(parent: Path) -> Path:
         temporary.rename(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not folder.exists():  # else another driver was faster
+        if not folder.exists():  # else another driver was faster, or it stays as old as it is
             why = error.strerror or _reason(error)
             raise unwritten(folder, OSError(error.errno, why)) from error
     return folder

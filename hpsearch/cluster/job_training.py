@@ -81,14 +81,14 @@ class JobTraining:
         """steps of the job: counted on from its first member's step, also after that has ended"""
         self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 
-    def run(self, trainer: AnyTrainer | None = None) -> AnyTrainer:
-        """Train until every member has ended or the job is asked to stop; return the trainer.
+    def run(self, spare: list[AnyTrainer]) -> None:
+        """Train until every member has ended or the job is asked to stop.
 
-        A ``trainer`` whose members have all ended is taken over where it fits. Whatever this raises
-        is also told as the end of each attempt that has not ended.
+        The trainer is taken from ``spare``, where one lies there that fits, and put there at the
+        end. Whatever this raises is also told as the end of each attempt that has not ended.
         """
         try:
-            self._slots.build(trainer, may_stay_empty=self._queue is not None)
+            self._slots.build(spare, may_stay_empty=self._queue is not None)
             self._run()
         except Exception as error:
             # Not the trainer's steps: a device that has failed would not tell them.
@@ -96,7 +96,8 @@ class JobTraining:
                 with suppress(CorruptError, DiskError):  # the others may still be told
                     member.fail(error, self._slots.steps[row])
             raise
-        return self._slots.trainer
+        spare.append(self._slots.trainer)
+        del self._slots.trainer  # the watchdog knows this object, which therefore stays for a while
 
     def _run(self) -> None:
         slots = self._slots

@@ -6,6 +6,7 @@ have ended. If the job ends first, the driver gives the trial to another job.
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -188,7 +189,8 @@ def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[
             # What cannot be read now may be a moment later, and says nothing of the trial.
             kind = DISK if isinstance(error.__cause__, OSError) else CODE
             result = records.AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
-            study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
+            with suppress(DiskError):  # the others may still train
+                study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
     return members
 
 
@@ -203,20 +205,21 @@ class Slots:
         self.steps = dict.fromkeys(self.members, 0)
         """the same, as last read: a device that has failed would not tell"""
 
-    def build(self, trainer: AnyTrainer | None, *, may_stay_empty: bool) -> None:
-        """Seat the members, fresh, in ``trainer`` if it fits, else in a new one.
+    def build(self, spare: list[AnyTrainer], *, may_stay_empty: bool) -> None:
+        """Seat the members, fresh, in the trainer of ``spare`` if it fits, else in a new one.
 
-        The members of ``trainer`` have all ended; taking it over keeps what it has compiled. It
-        fits if it has their shape and as many rows, or more if ``may_stay_empty``.
+        The members of that trainer, if any, have all ended; taking it over keeps what it has
+        compiled. It fits if it has their shape and as many rows, or more if ``may_stay_empty``.
         """
         configs = [member.config for member in self.members.values()]
-        if trainer is not None and shape_key(trainer.config) == shape_key(configs[0]):
-            spare = trainer.num_members - len(configs)
-            if spare == 0 or (spare > 0 and may_stay_empty):
+        if spare and shape_key(spare[0].config) == shape_key(configs[0]):
+            num_free = spare[0].num_members - len(configs)
+            if num_free == 0 or (num_free > 0 and may_stay_empty):
+                self.trainer = spare.pop()
                 for row, config in enumerate(configs):
-                    trainer.begin(row, config)
-                self.trainer = trainer
+                    self.trainer.begin(row, config)
                 return
+        spare.clear()  # before the new one needs memory
         self.trainer = build(configs)
 
     @property

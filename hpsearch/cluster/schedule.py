@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
-from hpsearch.files import flush, write_json
+from hpsearch.files import write_json
 from hpsearch.monitor.timing import Sections
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import RECORD, BestRecord, read_best
@@ -107,7 +107,6 @@ def settle_best(folder: Path) -> None:
     for record in folder.glob(f"{_BETTER}*.json"):
         if checkpoint.is_whole(folder / record.stem.removeprefix(_BETTER)):
             record.replace(folder / RECORD)
-            flush(folder)
         else:
             record.unlink()
 

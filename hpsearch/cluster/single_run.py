@@ -62,7 +62,7 @@ def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResu
     place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
-        JobTraining([member], flag, place, heartbeats, watcher=watcher).run()
+        JobTraining([member], flag, place, heartbeats, watcher=watcher).run([])
     except HpsearchError:  # a user's error, not a failure of training
         raise
     except Exception as error:

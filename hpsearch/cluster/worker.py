@@ -26,6 +26,7 @@ from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
+from hpsearch.trainers.trainer import AnyTrainer
 
 
 def run_job(job: JobDir, flag: StopFlag) -> None:
@@ -43,12 +44,12 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     queue = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
-    trainer = None
+    spare: list[AnyTrainer] = []  # the trainer of the trials before
     while True:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refill_queue = queue if plan.refills else None
-            trainer = JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(trainer)
+            JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(spare)
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:
@@ -85,19 +86,18 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     playing = _Match(study, match, plan, _device(plan))
     hosts = playing.players(plan.hosts, "host")
     agents = playing.players(plan.agents, "agent")
-    moves, finished, answers = [], [], []
+    games, answers = [], []
     for split in plan.splits:
         if flag.is_set:
             return
-        games = playing.play(hosts, agents, split)
-        moves.append(games.moves)
-        finished.append(games.finished)
+        games.append(playing.play(hosts, agents, split))
     for response in plan.responses:
         if flag.is_set:
             return
         answers.append(playing.answer(response))
     if answers:
         match.answers.write(records.Answers(tuple(answers)))
+    moves, finished = [part.moves for part in games], [part.finished for part in games]
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
 
 

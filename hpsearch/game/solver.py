@@ -31,7 +31,7 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, cpu_loops, default_backend
 from hpsearch.game.kernels.interface import scalar
-from hpsearch.game.rules import HostActionEncoder, subset_bits
+from hpsearch.game.rules import MAX_COORDINATE, HostActionEncoder, subset_bits
 
 Position = bytes  # the rows of a position in its shared form; empty when the game is over
 Replies = tuple[Position, ...]  # what the agent's answers to one subset lead to
@@ -65,9 +65,10 @@ class Solver:
 
     def position(self, points: Sequence[Sequence[int]]) -> Position:
         array = np.array(points)
-        is_natural = array.dtype.kind == "i" and (array >= 0).all()
-        if not is_natural or array.ndim != 2 or array.shape[1] != self.dimension:
-            raise ValueError(f"points are rows of {self.dimension} natural numbers, got {points!r}")
+        is_known = array.dtype.kind == "i" and ((array >= 0) & (array <= MAX_COORDINATE)).all()
+        if not is_known or array.ndim != 2 or array.shape[1] != self.dimension:
+            numbers = f"{self.dimension} natural numbers up to 2^30"
+            raise ValueError(f"points are rows of {numbers}, got {points!r}")
         rows = array.astype(np.int32)
         count = cpu_loops.reduce_rows(rows, len(rows), self._coordinates)
         return _shared_form(rows, count, self._coordinates)
@@ -275,9 +276,9 @@ def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths
     is int32 (S, N, D), canonical.
     """
     encoder = HostActionEncoder(starts.shape[-1])
-    subsets = encoder.decode(torch.arange(encoder.num_actions, device=starts.device))
 
     def choices(points: Tensor) -> tuple[Tensor, Tensor]:
+        subsets = encoder.decode(torch.arange(encoder.num_actions, device=points.device))
         subset = subsets.expand(len(points), -1, -1)
         repeated = points.repeat_interleave(len(subsets), dim=0)
         return subset, agent(repeated, subset.flatten(0, 1)).unflatten(0, subset.shape[:2])

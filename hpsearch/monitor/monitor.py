@@ -126,12 +126,10 @@ class JobMonitor:
         layers: Callable[[], LayerTensors],
     ) -> MonitorSnapshot:
         layer_names, statistics = self._layer_statistics(layers)
-        tables = [statistics] if layer_names else []
-        if scalars:
-            columns = [values.detach().double() for values in scalars.values()]
-            tables.insert(0, torch.stack(columns, dim=1))
+        columns = [values.detach().double().unsqueeze(1) for values in scalars.values()]
+        columns += [statistics] if layer_names else []
         # Nothing else here waits for the device.
-        rows = torch.cat(tables, dim=1).tolist() if tables else [[] for _ in self._members]
+        rows = torch.cat(columns, dim=1).tolist() if columns else [[] for _ in self._members]
         members = tuple(
             MemberSnapshot(
                 place,

@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from hpsearch.monitor.snapshot import MemberFiles, MemberPlace, MemberSnapshot, 
 
 POLYNOMIAL: Final = 0x82F63B78  # Castagnoli's, bits reversed
 ALL_ONES: Final = 0xFFFFFFFF
+CHUNK: Final = 1024  # bytes of which a checksum is made at once
 
 
 def check_tensorboard() -> None:
@@ -86,25 +87,28 @@ def _masked(data: bytes) -> bytes:
 def crc32c(data: bytes) -> int:
     """Return the CRC-32C of at least four bytes.
 
-    It is linear over XOR: a table says what each byte adds by its distance from the end.
+    It is linear over XOR: a table says what each byte of a chunk adds by its place in it.
     """
-    values = np.frombuffer(data, np.uint8).copy()
-    values[:4] ^= 0xFF  # the register begins with all ones
-    size = len(values)
-    effects = _effects(1 << (size - 1).bit_length())
-    return int(np.bitwise_xor.reduce(effects[np.arange(size)[::-1], values])) ^ ALL_ONES
+    padding = -len(data) % CHUNK  # zeros before the data add nothing
+    values = np.frombuffer(bytes(padding) + data, np.uint8).copy()
+    values[padding : padding + 4] ^= 0xFF  # the register begins with all ones
+    effects, places, register = _effects(), np.arange(CHUNK), 0
+    for chunk in values.reshape(-1, CHUNK):
+        chunk[:4] ^= np.frombuffer(struct.pack("<I", register), np.uint8)
+        register = int(np.bitwise_xor.reduce(effects[places, chunk]))
+    return register ^ ALL_ONES
 
 
-@lru_cache
-def _effects(size: int) -> NDArray[np.uint32]:
-    """Return what each value of a byte adds to the checksum, (size, 256), last byte first."""
+@cache
+def _effects() -> NDArray[np.uint32]:
+    """Return what each value of a byte of a chunk adds to the checksum, (CHUNK, 256)."""
     register = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         register = np.where(register & 1, (register >> 1) ^ np.uint32(POLYNOMIAL), register >> 1)
     effects = [register]
-    while len(effects) < size:
+    while len(effects) < CHUNK:
         effects.append(effects[0][effects[-1] & 0xFF] ^ (effects[-1] >> 8))
-    return np.stack(effects)
+    return np.stack(effects[::-1])
 
 
 class TensorBoard(MemberFiles[EventFile]):

@@ -17,15 +17,7 @@ from hpsearch.population import options, selection
 from hpsearch.population.explore import Exploring, children_params
 from hpsearch.population.fitness import Scores
 from hpsearch.population.operator_record import OperatorRecord
-from hpsearch.population.operators.options import (
-    Clone,
-    DistillationCrossover,
-    Grow,
-    HostAndAgent,
-    MixingWeights,
-    OperatorOptions,
-    TwoParents,
-)
+from hpsearch.population.operators import options as kinds
 from hpsearch.population.statistics import Floats
 
 ANY_DIFFERENCE = 0.5  # confidence with which any difference counts
@@ -48,7 +40,7 @@ class JudgedMember:
 @dataclass(frozen=True)
 class Successor:
     parents: tuple[int, ...]  # members; the first gives all that the operator does not make
-    operator: OperatorOptions
+    operator: kinds.OperatorOptions
     params: dict[str, Any]
     is_child: bool = True  # whether it was made by selection; else the member continues as it is
 
@@ -116,7 +108,9 @@ def breed_untrained(
         if replacement.is_child
     }
     # A child whose operator became Clone is left out: it would be a mere copy.
-    return {k: child for k, child in children.items() if not isinstance(child.operator, Clone)}
+    return {
+        k: child for k, child in children.items() if not isinstance(child.operator, kinds.Clone)
+    }
 
 
 def _replacements(
@@ -141,7 +135,7 @@ def _replacements(
 class Mating:
     """Finds parents and operators; only growth changes the first parent's hyperparameters here."""
 
-    operators: Sequence[OperatorOptions]  # by which children are made here; at least one
+    operators: Sequence[kinds.OperatorOptions]  # by which children are made here; at least one
     floor: float  # least chance of an operator
     members: Sequence[JudgedMember]
     scores: Scores
@@ -156,7 +150,9 @@ class Mating:
     def successor(self, place: int, replacement: selection.Replacement) -> Successor:
         source = replacement.source
         if not replacement.is_child:
-            return Successor((source,), Clone(), dict(self.members[source].params), is_child=False)
+            return Successor(
+                (source,), kinds.Clone(), dict(self.members[source].params), is_child=False
+            )
         if self.members[source].shape != self.members[place].shape:
             distillation = self._distillation()
             assert distillation is not None, "selection keeps to one species"
@@ -174,17 +170,17 @@ class Mating:
         """Return a child that ``source`` has a part in, as its first parent unless pairs swap."""
         operator, parent = self._operator(), self.members[source]
         params = dict(parent.params)
-        if isinstance(operator, Grow) and parent.growths:
+        if isinstance(operator, kinds.Grow) and parent.growths:
             change = parent.growths[int(self.rng.integers(len(parent.growths)))]
             return Successor((source,), operator, params | dict(change))
         mates = self._mates(source, operator)
-        if isinstance(operator, HostAndAgent) and parent.is_pair and mates:
+        if isinstance(operator, kinds.HostAndAgent) and parent.is_pair and mates:
             return self._pair(source, mates)
-        if isinstance(operator, MixingWeights | DistillationCrossover) and mates:
+        if isinstance(operator, kinds.MixingWeights | kinds.DistillationCrossover) and mates:
             other = selection.better_of_two(self.scores.strength, mates, self.rng)
             return Successor((source, other), operator, params)
-        if isinstance(operator, Grow | TwoParents):
-            operator = Clone()  # the parent cannot grow, or has no mate
+        if isinstance(operator, kinds.Grow | kinds.TwoParents):
+            operator = kinds.Clone()  # the parent cannot grow, or has no mate
         return Successor((source,), operator, params)
 
     def _pair(self, source: int, mates: Sequence[int]) -> Successor:
@@ -196,9 +192,9 @@ class Mating:
         with_its_host = source, selection.better_of_two(agents, mates, self.rng)
         with_its_agent = selection.better_of_two(hosts, mates, self.rng), source
         pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
-        return Successor(pair, HostAndAgent(), dict(self.members[pair[0]].params))
+        return Successor(pair, kinds.HostAndAgent(), dict(self.members[pair[0]].params))
 
-    def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
+    def _mates(self, source: int, operator: kinds.OperatorOptions) -> list[int]:
         """Return who may be the second parent: kin of the first, if any, where weights mix.
 
         Networks that share the beginning of their training stay so close that weights between them
@@ -207,22 +203,22 @@ class Mating:
         """
         parent = self.members[source]
         others = [k for k in range(len(self.members)) if k != source]
-        if not isinstance(operator, DistillationCrossover):
+        if not isinstance(operator, kinds.DistillationCrossover):
             others = [k for k in others if self.members[k].shape == parent.shape]
-        if not isinstance(operator, MixingWeights):
+        if not isinstance(operator, kinds.MixingWeights):
             return others
         return [k for k in others if self.members[k].families == parent.families] or others
 
-    def _operator(self) -> OperatorOptions:
+    def _operator(self) -> kinds.OperatorOptions:
         """Return an operator, the likelier the more of its children were adopted."""
         untried = OperatorRecord(0, 0)
         records = [self.records.get(operator.name, untried) for operator in self.operators]
         chances = operator_chances(records, self.floor)
         return self.operators[int(self.rng.choice(len(chances), p=chances))]
 
-    def _distillation(self) -> DistillationCrossover | None:
+    def _distillation(self) -> kinds.DistillationCrossover | None:
         """Return the operator that makes one species of all, None if there is none."""
-        return next((o for o in self.operators if isinstance(o, DistillationCrossover)), None)
+        return next((o for o in self.operators if isinstance(o, kinds.DistillationCrossover)), None)
 
 
 def operator_chances(records: Sequence[OperatorRecord], floor: float) -> Floats:

@@ -4,7 +4,9 @@ The driver's part is played by files that lie there from the beginning, or that 
 the trainer is called. Every other test of a worker's life stands in test_worker.py.
 """
 
+import gc
 import json
+import weakref
 
 import pytest
 from slot_stories import (
@@ -154,6 +156,30 @@ def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> 
     work(str(job.root))
     assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2
     assert [trainer.num_members for trainer in built] == [2, 1]
+
+
+def test_a_trainer_that_does_not_fit_is_freed_before_the_next_is_built(pilot, monkeypatch) -> None:
+    """The memory of a GPU may not hold both."""
+    watch = {"monitor.hang_timeout": 600.0}
+    first, second = {**SHORT, **watch}, {**NEW, **watch, "host.net_arch": [9]}
+    job, (new,) = pilot([first], [second], pilot_seconds=60.0)
+    job.write_next(1, [new])
+    job.write_next(2, [])
+    build, built, alive = member.build, [], []
+
+    def watched(configs):
+        alive.append([trainer() is not None for trainer in built])
+        trainer = build(configs)
+        built.append(weakref.ref(trainer))
+        return trainer
+
+    monkeypatch.setattr(member, "build", watched)
+    gc.disable()  # which would come too late
+    try:
+        work(str(job.root))
+    finally:
+        gc.enable()
+    assert alive == [[], [False]]
 
 
 def test_all_that_wait_begin_at_once_where_no_member_trains(pilot, monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """The parts of the SLURM executor that need no cluster: states, names, shares, snapshots."""
 
 import json
+import os
 import subprocess
 import sys
 from datetime import datetime
@@ -206,6 +207,18 @@ def test_the_code_is_copied_once_and_runs(tmp_path: Path) -> None:
     ours = {path.relative_to(package) for path in package.rglob("*.py")}
     copied = first / "hpsearch"
     assert {path.relative_to(copied) for path in copied.rglob("*.py")} == ours
+
+
+def test_a_copy_that_cannot_be_made_the_newest_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = take_snapshot(tmp_path / "code")
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert take_snapshot(tmp_path / "code") == first
 
 
 def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

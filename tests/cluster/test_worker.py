@@ -17,9 +17,9 @@ from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control, Fresh, Lineage
-from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
 from hpsearch.cluster.worker import run_job
-from hpsearch.errors import ConflictError
+from hpsearch.errors import ConflictError, DiskError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
@@ -370,6 +370,20 @@ def test_a_configuration_that_does_not_read_ends_its_own_trial(
     ended = result(job.study, 0)
     assert (ended.status, ended.kind) == ("failed", "code")
     assert "host.gama" in ended.message
+    assert result(job.study, 1).status == "finished"
+
+
+def test_a_trial_of_which_nothing_can_be_told_does_not_end_the_others(
+    tmp_path, monkeypatch, new_job, configs, plain_config
+):
+    job = new_job(tmp_path, [plain_config({"host.gama": 0.9}), configs[1]])
+
+    def full():
+        raise DiskError("the disk is full")
+
+    on_nth_call(monkeypatch, AttemptDir, "write_result", 1, full)
+    work(str(job.root))
+    assert result(job.study, 0) is None
     assert result(job.study, 1).status == "finished"
 
 

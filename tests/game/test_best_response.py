@@ -197,6 +197,13 @@ def test_what_needs_too_many_positions_is_unbounded():
     assert longest_game(zeillinger, starts, limits).tolist() == [math.inf]
 
 
+@pytest.mark.gpu
+def test_starts_may_lie_on_a_gpu():
+    starts = as_tensor([(0, 1, 3), (3, 1, 0), (0, 4, 2)], 3).unsqueeze(0)
+    lengths = shortest_game(choose_first, starts, LIMITS)
+    assert shortest_game(choose_first, starts.cuda(), LIMITS).tolist() == lengths.tolist()
+
+
 def test_a_capped_game_has_no_end():
     huge = 2**30
     starts = as_tensor([(huge, 0, 1), (3, 1, huge), (0, huge, 2)], 3).unsqueeze(0)

@@ -85,7 +85,9 @@ def test_neither_the_order_of_coordinates_nor_a_translation_changes_the_value():
         assert minimax_depth(moved) == minimax_depth(start)
 
 
-@pytest.mark.parametrize("points", [[[1, 2]], [[1, -1, 0]], [[0.5, 1, 2]]])
+@pytest.mark.parametrize(
+    "points", [[[1, 2]], [[1, -1, 0]], [[0.5, 1, 2]], [[2**32, 0, 0], [0, 3, 0]]]
+)
 def test_what_is_no_position_is_refused(points):
     with pytest.raises(ValueError, match="natural numbers"):
         Solver(3).depth(points)
