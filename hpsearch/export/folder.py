@@ -270,6 +270,7 @@ def replacing(folder: Path) -> Iterator[Path]:
     UsageError if there is a file in the way, or a folder with other things than bundles; DiskError
     if something cannot be written; what was there before stays.
     """
+    folder = folder.resolve() if folder.is_dir() else folder  # a link goes on leading there
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         _check_place(folder)

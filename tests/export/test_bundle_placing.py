@@ -141,6 +141,16 @@ def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_
         locked.chmod(0o700)
 
 
+def test_a_link_leads_to_the_new_bundle(tmp_path):
+    write(tmp_path / "there", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    for text in ("new", "newer"):
+        write(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert content(tmp_path / "there") == holding(text)
+    assert {path.name for path in tmp_path.iterdir()} == {"there", "link"}
+
+
 def test_folders_that_are_missing_are_made(tmp_path):
     write(tmp_path / "a/b/best", "new")
     assert content(tmp_path / "a/b/best") == holding("new")
