@@ -21,7 +21,7 @@ import torch
 from hpsearch.monitor.resources import LayerTensors
 
 MEMBERS, LAYERS, WIDTH, BATCH = 8, 6, 64, 128
-INTERVAL, ROUNDS = 100, 5
+INTERVAL, ROUNDS = 100, 3
 LIMIT = 0.03
 PARTS = ("rollout", "sample", "forward", "backward", "clip", "optimizer")
 
