@@ -10,12 +10,11 @@ from hpsearch.commands.driving import opened_driver
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
-from hpsearch.report.text import standing_text
 from hpsearch.study import requests
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
-from hpsearch.study.view import StudyView, find_awaited, open_view
+from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
 END_SECONDS = 30.0  # for which a cancelled study's jobs may take to end, without a driver
@@ -79,7 +78,7 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     if is_driven:
         _wait_to_be_heard(view, asked)
     after = open_view(name, runs)
-    standing = f"{name}: {after.state.status}, {standing_text(after.state)}"
+    standing = standing_line(after)
     if asked.verb in ("resume", "retry") and not after.is_driven:
         try:
             _start_driver(study, view.folder, runs)
