@@ -9,7 +9,7 @@ from cli_tools import write_study, write_trainer
 from views import Story
 
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.commands import driving
+from hpsearch.commands import background
 
 LOOKING = ("analysis", "audit", "dashboard", "doctor", "export", "report")
 """rooms that a driver must not load"""
@@ -74,8 +74,8 @@ def test_a_driver_without_a_display_says_when_trials_have_changed(tmp_path, monk
             self.watch(story.view)
             return story.view
 
-    monkeypatch.setattr(driving, "Drive", Rounds)
-    assert driving.drive_patiently(story.view.study, tmp_path, StopFlag()) == story.view
+    monkeypatch.setattr(background, "Drive", Rounds)
+    assert background.drive_patiently(story.view.study, tmp_path, StopFlag()) == story.view
     assert capsys.readouterr().out.splitlines() == [
         "tiny: running, none yet",
         "tiny: running, 1 running",

@@ -1,12 +1,13 @@
-"""Leaving a study to a driver without a terminal, and asking that driver for something."""
+"""A driver without a terminal: a study is left to it, driven by it, and asked for something."""
 
 import time
 from math import inf
 from pathlib import Path
 
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import forget_retry
-from hpsearch.commands.driving import opened_driver
+from hpsearch.commands.driving import Drive, opened_driver
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
@@ -15,9 +16,12 @@ from hpsearch.study.requests import Request, Verb, driver_start_locked, note_sta
 from hpsearch.study.spec import Study
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
+from hpsearch.terminal import say
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
 END_SECONDS = 30.0  # for which a cancelled study's jobs may take to end, without a driver
+LEASE_PATIENCE = 3600.0  # seconds: a driver that lost its network may still hold the lease
+LEASE_GLANCE_SECONDS = 10.0
 GLANCE_SECONDS = 0.1
 
 
@@ -59,6 +63,30 @@ def _grows(before: Study, after: Study) -> bool:
         for budget in (before.spec.budget, after.spec.budget)
     )
     return any(new > old for old, new in zip(was, now, strict=True))
+
+
+def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
+    """Drive without a display, a line whenever trials have changed their state.
+
+    Begins as soon as no other driver holds the study: one that died elsewhere, or lost its network.
+    """
+    deadline = time.monotonic() + LEASE_PATIENCE
+    last_line = ""
+
+    def watch(view: StudyView) -> None:
+        nonlocal last_line
+        if (line := standing_line(view)) != last_line:
+            print(line, flush=True)
+            last_line = line
+
+    while True:
+        try:
+            return Drive(study, runs, flag, watch, is_detached=True).run()
+        except ConflictError as error:
+            if time.monotonic() > deadline or flag.is_set:
+                raise
+            say(f"{error}")
+            flag.rest(LEASE_GLANCE_SECONDS)
 
 
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:

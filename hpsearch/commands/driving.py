@@ -11,14 +11,7 @@ from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.study_dir import StudyDir, pin_founders
 from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.commands.executors import build_executor, poll_seconds
-from hpsearch.errors import (
-    ConfigError,
-    ConflictError,
-    DiskError,
-    HpsearchError,
-    StudyFailedError,
-    UsageError,
-)
+from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
@@ -29,14 +22,12 @@ from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, forget_start
 from hpsearch.study.spec import Study, load_study, spec_hash, spec_json
-from hpsearch.study.view import StudyView, open_view, standing_line
+from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
 
 GLANCE_SECONDS = 0.2  # between two looks at signals and requests
 LEAVE_SECONDS = 30.0  # how long running jobs get to save their trials after Ctrl-C
 ASK_AGAIN_SECONDS = 0.5
-LEASE_PATIENCE = 3600.0  # seconds: a driver that lost its network may still hold the lease
-LEASE_GLANCE_SECONDS = 10.0
 
 
 # Which study is driven.
@@ -222,30 +213,6 @@ class Drive:
         say(sentence)
         with suppress(DiskError), DriverLog(self._folder.log) as log:
             log.note(sentence)
-
-
-def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive without a display, a line whenever trials have changed their state.
-
-    Begins as soon as no other driver holds the study: one that died elsewhere, or lost its network.
-    """
-    deadline = time.monotonic() + LEASE_PATIENCE
-    last_line = ""
-
-    def watch(view: StudyView) -> None:
-        nonlocal last_line
-        if (line := standing_line(view)) != last_line:
-            print(line, flush=True)
-            last_line = line
-
-    while True:
-        try:
-            return Drive(study, runs, flag, watch, is_detached=True).run()
-        except ConflictError as error:
-            if time.monotonic() > deadline or flag.is_set:
-                raise
-            say(f"{error}")
-            flag.rest(LEASE_GLANCE_SECONDS)
 
 
 def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Outage:

@@ -45,7 +45,8 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
 )
 def drive(study: str, runs: Path) -> int:
     from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.driving import drive_patiently, failure_of, find_study, open_outage
+    from hpsearch.commands.background import drive_patiently
+    from hpsearch.commands.driving import failure_of, find_study, open_outage
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
     from hpsearch.terminal import say
