@@ -22,7 +22,7 @@ from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
 from hpsearch.names import runs_option
-from hpsearch.printable import printable_streams
+from hpsearch.printable import printable_streams, say
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parse(arguments)
         return parsed.function(**parsed.arguments) or 0
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return errors.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough; Python would complain again at exit.
@@ -109,23 +109,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.name in TRAINING:
             study, runs = parsed.arguments["study"], parsed.arguments["runs"]
             again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
-            _say(f"trials that failed because the disk was full are tried again by: {again}")
+            say(f"trials that failed because the disk was full are tried again by: {again}")
         return errors.DiskError.exit_code
 
 
 def _say_error(error: Exception) -> int:
     if isinstance(error, errors.HpsearchError):
-        _say(f"{error}")
+        say(f"{error}")
         return error.exit_code
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
-        _say(
+        say(
             f"a file operation failed{where}: {error.strerror or error}; {errors.remedy(error)}, "
             "then run the same command again"
         )
         return errors.DiskError.exit_code
     if errors.is_full(error):  # of a library that raises errors of its own
-        _say(f"the disk is full ({error}); free some space")
+        say(f"the disk is full ({error}); free some space")
         return errors.DiskError.exit_code
     # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
     try:
@@ -136,15 +136,11 @@ def _say_error(error: Exception) -> int:
         report = file.name
     except OSError as reason:
         report = f"what led to it; it could not be written down ({reason.strerror})"
-    _say(
+    say(
         f"a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already done is "
         f"lost; please report it with {report}"
     )
     return errors.HpsearchError.exit_code
-
-
-def _say(sentence: str) -> None:
-    print(f"hpsearch: {sentence}", file=sys.stderr)
 
 
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:

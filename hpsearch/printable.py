@@ -13,6 +13,10 @@ _MISLEADING = re.compile(
 )
 
 
+def say(sentence: str) -> None:
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
 def printable(text: str) -> str:
     """Return a text in which U+FFFD stands for whatever steers a terminal or cannot be encoded.
 

@@ -1,7 +1,6 @@
 """The console that all commands print on, and what it can show."""
 
 import os
-import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import IO
 
@@ -10,10 +9,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from hpsearch.printable import PrintableStream, printable
-
-
-def say(sentence: str) -> None:
-    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+from hpsearch.printable import say as say
 
 
 class Terminal(Console):

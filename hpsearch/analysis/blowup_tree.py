@@ -284,7 +284,7 @@ MIN_WIDTH: Final = 5.5  # inches, so that the title fits
 
 
 def write_picture(tree: Tree, title: str, path: Path) -> None:
-    """Draw the tree into a file, whose suffix is one of PICTURES; raises OSError."""
+    """Draw the tree into a file, whose suffix is one of PICTURES; raises DiskError."""
     check_matplotlib("write the tree as .txt")
     boxes = boxes_of(tree)
     width, height = extent(boxes)

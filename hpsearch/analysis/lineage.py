@@ -267,7 +267,7 @@ MIN_SIZE: Final = (6.0, 3.0)
 
 
 def write_lineage(descent: Ancestry, path: Path) -> None:
-    """Draw the ancestry in place of a file, whose suffix is one of PICTURES; OSError if not."""
+    """Draw the ancestry in place of a file, whose suffix is one of PICTURES; DiskError if not."""
     relatives = list(descent.relatives.values())
     generations = max((relative.generation for relative in relatives), default=0) + 1
     members = max((relative.member for relative in relatives), default=0) + 1

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from hpsearch.errors import UsageError
+from hpsearch.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def check_matplotlib(instead: str) -> None:
 
 @contextmanager
 def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
-    """Give a figure of ``size`` inches, which then replaces a file of PICTURES; raises OSError."""
+    """Give a figure of ``size`` inches, which then replaces a file of PICTURES; or DiskError."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -45,13 +45,7 @@ def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
         kind = path.suffix.removeprefix(".")
         metadata = {} if kind == "png" else {"CreationDate" if kind == "pdf" else "Date": None}
         figure.savefig(picture, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.write_bytes(picture.getvalue())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_bytes(path, picture.getvalue(), is_flushed=False)
 
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"

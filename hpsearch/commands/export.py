@@ -165,9 +165,6 @@ def print_export(console: "Console", folder: Path, measures: "Measures") -> None
     print_line(console, f"exported to {folder}")
 
 
-MATCH_MOVES = 10_000  # those of the published match
-
-
 @command(
     "a study as one page that stands alone, with pictures",
     *STUDY,
@@ -220,8 +217,10 @@ def report(
             return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
         from hpsearch.analysis.examination import ExaminationPlan
         from hpsearch.report.page.players import measured
+        from hpsearch.trainers.match import PUBLISHED
 
-        plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=best_response)
+        moves = PUBLISHED.num_moves
+        plan = ExaminationPlan(games, match_moves=moves, response_steps=best_response)
         return measured(view, trial, plan, say)
 
     material = gather(view, time.time(), elsewhere, measure, beside, certify=standing_verdict)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 NUM_GAMES = 4000
-MATCH_MOVES = 10_000
 MOST_LINES: Final = 100  # of what differs
 
 
@@ -87,6 +86,7 @@ def evaluate(
     from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
     from hpsearch.export.reading import bundles_in
     from hpsearch.terminal import Terminal
+    from hpsearch.trainers.match import PUBLISHED
 
     if bundles := bundles_in(player):
         choices = (match_steps, games, best_response, tree, tree_start)
@@ -109,7 +109,7 @@ def evaluate(
         )
     tree_start = tree_start or "E6"
     drawn = None if tree is None else host_tree(examined, tree_start)
-    moves = MATCH_MOVES if match_steps is None else match_steps
+    moves = PUBLISHED.num_moves if match_steps is None else match_steps
     plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
     report = examine(examined, plan)
     samples = _sample_games(examined, show_games)
