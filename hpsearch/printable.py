@@ -13,6 +13,10 @@ _MISLEADING = re.compile(
 )
 
 
+def say(sentence: str) -> None:
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
 def printable(text: str) -> str:
     """Return a text in which U+FFFD stands for whatever steers a terminal or cannot be encoded.
 
@@ -55,7 +59,3 @@ def interval_text(number: Mapping[str, float | None]) -> str:
     if value is None:
         return ""
     return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
-
-
-def say(sentence: str) -> None:
-    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)

@@ -79,6 +79,7 @@ def test_the_five_minutes_look_at_the_player_that_run_exported():
 
 def test_ci_calls_the_test_command_of_the_readme():
     assert "\nmake test\n" in (ROOT / ".ci/run").read_text()
+    assert "[.ci/run](.ci/run)" in (ROOT / "CONTRIBUTING.md").read_text()
     assert "\nmake test\n" in README
 
 

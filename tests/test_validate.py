@@ -19,6 +19,7 @@ from hpsearch.report.forecast import forecast
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial, remarks
+from hpsearch.trainers.algorithms import TRAINERS
 from hpsearch.trainers.config import read_config
 
 ROOT = Path(__file__).parent.parent
@@ -320,19 +321,25 @@ def test_a_member_of_a_population_trains_an_interval(tmp_path):
 
 
 def test_every_measured_shape_can_be_read():
-    for algorithm in ("dqn", "ppo"):
+    for algorithm in TRAINERS:
         runs = [*forecast_module._measured_runs(algorithm, "cpu")]
         assert runs
         for rows in (*runs, *forecast_module._measured_runs(algorithm, "cuda")):
-            assert forecast_module._work_of(algorithm, rows[0]["sizes"]) > 1000
+            assert int(rows[0]["work"]) > 1000
             assert 0 < sum(float(row["seconds_a_step"]) for row in rows) < 10
 
 
 def test_work_is_weights_times_rows():
     """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
     config = read_config(yaml_file.load(ROOT / "studies/trainers/choose_first.yaml"), source="")
-    work = config.policy_size("host") * config.rows_learned("host")
-    assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
+    work = (25 * 64 + 65 * 64 + 65 * 4) * 512
+    assert config.work() == work
+    (measured,) = {
+        int(rows[0]["work"])
+        for rows in forecast_module._measured_runs("dqn", "cpu")
+        if rows[0]["case"] == "dqn, shipped"
+    }
+    assert measured == work
 
 
 def test_validate_stays_quick_with_all_of_it(tmp_path):

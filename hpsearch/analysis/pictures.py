@@ -34,7 +34,7 @@ def check_matplotlib(instead: str) -> None:
 
 @contextmanager
 def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
-    """Give a figure of ``size`` inches, that then replaces a file of PICTURES; raises DiskError."""
+    """Give a figure of ``size`` inches, which then replaces a file of PICTURES; or DiskError."""
     import matplotlib
     from matplotlib.figure import Figure
 

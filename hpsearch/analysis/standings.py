@@ -404,7 +404,7 @@ MIN_SIZE: Final = (7.0, 3.6)  # inches, so that the title fits
 
 
 def write_matrix(standings: Standings, path: Path) -> None:
-    """Draw rho of all pairs in place of a file, with a suffix of PICTURES; DiskError if not."""
+    """Draw rho of all pairs in place of a file with a suffix of PICTURES; DiskError if not."""
     rows, columns = standings.rho.shape
     is_numbered = max(rows, columns) <= MAX_NUMBERED
     cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)

@@ -1,24 +1,27 @@
-"""Leaving a study to a driver without a terminal, and asking that driver for something."""
+"""A driver without a terminal: a study is left to it, driven by it, and asked for something."""
 
 import time
 from math import inf
 from pathlib import Path
 
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import forget_retry
-from hpsearch.commands.driving import opened_driver
+from hpsearch.commands.driving import Drive, opened_driver
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.names import runs_option
-from hpsearch.report.text import standing_text
 from hpsearch.study import requests
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
-from hpsearch.study.view import StudyView, find_awaited, open_view
+from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
+from hpsearch.terminal import say
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
 END_SECONDS = 30.0  # for which a cancelled study's jobs may take to end, without a driver
+LEASE_PATIENCE = 3600.0  # seconds: a driver that lost its network may still hold the lease
+LEASE_GLANCE_SECONDS = 10.0
 GLANCE_SECONDS = 0.1
 
 
@@ -62,6 +65,30 @@ def _grows(before: Study, after: Study) -> bool:
     return any(new > old for old, new in zip(was, now, strict=True))
 
 
+def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
+    """Drive without a display, a line whenever trials have changed their state.
+
+    Begins as soon as no other driver holds the study: one that died elsewhere, or lost its network.
+    """
+    deadline = time.monotonic() + LEASE_PATIENCE
+    last_line = ""
+
+    def watch(view: StudyView) -> None:
+        nonlocal last_line
+        if (line := standing_line(view)) != last_line:
+            print(line, flush=True)
+            last_line = line
+
+    while True:
+        try:
+            return Drive(study, runs, flag, watch, is_detached=True).run()
+        except ConflictError as error:
+            if time.monotonic() > deadline or flag.is_set:
+                raise
+            say(f"{error}")
+            flag.rest(LEASE_GLANCE_SECONDS)
+
+
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Leave a request for the driver, or do it where there is none; ``study`` drives on."""
     name = study.spec.name
@@ -79,7 +106,7 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     if is_driven:
         _wait_to_be_heard(view, asked)
     after = open_view(name, runs)
-    standing = f"{name}: {after.state.status}, {standing_text(after.state)}"
+    standing = standing_line(after)
     if asked.verb in ("resume", "retry") and not after.is_driven:
         try:
             _start_driver(study, view.folder, runs)

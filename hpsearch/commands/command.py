@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpsearch.analysis.pictures import PICTURES, check_matplotlib
 from hpsearch.errors import UsageError
 
 
@@ -129,6 +128,9 @@ def check_output(path: Path | None, what: str, data: Sequence[str]) -> None:
     """Refuse a file for a picture or ``data`` that could not be written, before work is done."""
     if path is None or path.suffix in data:
         return
+    # Imported here: every command loads this file, a driver's too, which needs no pictures.
+    from hpsearch.analysis.pictures import PICTURES, check_matplotlib
+
     if path.suffix not in PICTURES:
         kinds = f"one of {', '.join(data)}" if len(data) > 1 else data[0]
         raise UsageError(

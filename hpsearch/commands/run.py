@@ -45,8 +45,8 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
 )
 def drive(study: str, runs: Path) -> int:
     from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.commands.background import drive_patiently
     from hpsearch.commands.driving import failure_of, find_study, open_outage
-    from hpsearch.commands.foreground import drive_patiently, say_the_end
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
     from hpsearch.terminal import say
@@ -68,6 +68,9 @@ def drive(study: str, runs: Path) -> int:
         # DiskError, the supervisor would start the driver again.
         say(f"{failure_of(view)}")
         return errors.StudyFailedError.exit_code
+    # Imported here: torch and the rooms that look at studies come with it, which no round needs.
+    from hpsearch.commands.foreground import say_the_end
+
     try:
         return say_the_end(view, export_best=True)
     except (errors.DiskError, errors.StorageError, errors.StudyFailedError):
@@ -80,9 +83,8 @@ def drive(study: str, runs: Path) -> int:
 @command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
 def tick(study: str, runs: Path) -> None:
     from hpsearch.commands.driving import failure_of, find_study, opened_driver
-    from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
-    from hpsearch.study.view import StudyView
+    from hpsearch.study.view import StudyView, standing_line
 
     loaded, folder = find_study(study, runs)
     with opened_driver(loaded, runs) as driver:
@@ -92,7 +94,7 @@ def tick(study: str, runs: Path) -> None:
         view = StudyView(loaded, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
         raise failure_of(view)
-    print(f"{loaded.spec.name}: {view.state.status}, {standing_text(view.state)}")
+    print(standing_line(view))
 
 
 @command(

@@ -10,7 +10,7 @@ and the agent.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 from numpy.random import Generator
@@ -210,6 +210,8 @@ def _objectives(
             case "novelty":
                 novelties = _novelty(rho.mean(axis=0), standing, pareto.nearest)
                 columns.append(np.broadcast_to(novelties, strength.shape))
+            case _:
+                assert_never(name)
     return np.stack(columns, axis=2)
 
 

@@ -6,7 +6,7 @@ Axes: P = 1, the child; in the test R samples of the starts.
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Final
+from typing import Final, assert_never
 
 import numpy as np
 import torch
@@ -85,6 +85,8 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case options.AlignedAverage():
             share = _number(operator.share, first)
             mixed = weights.aligned_average(first, second, share=share)
+        case _:
+            assert_never(operator)
     if not mixed.statistics.shape[1]:
         return mixed
     # Batch norms must know what the mixture computes itself, not what its parents did.

@@ -5,12 +5,9 @@ many multiplications take about as long, on a like machine.
 """
 
 import csv
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
-from math import prod
 from operator import itemgetter
 from statistics import median
 
@@ -26,13 +23,6 @@ from hpsearch.trainers.config import read_config
 ROWS = "reports/benchmarks/shares.csv"
 ALIKE = 2.0  # ratio of work a step up to which shapes are alike
 
-_NETWORK = re.compile(r"host ([\d-]+)")
-_NUM_ROWS = {
-    "dqn": re.compile(r"batch (\d+), (\d+) updates"),
-    "ppo": re.compile(r"(\d+) games of (\d+) moves, (\d+) passes"),
-}
-"""numbers whose product are the rows that gradients pass in a step, in the text of sizes"""
-
 
 @dataclass(frozen=True)
 class JobPace:
@@ -43,11 +33,10 @@ class JobPace:
 
 def _measured_pace(study: Study) -> JobPace | None:
     config = read_config(next(iter(study.bases.values())), source=str(study.path))
-    work = sum(config.policy_size(name) * config.rows_learned(name) for name in config.learning())
     alike: list[tuple[float, JobPace]] = []  # each with how many times its work differs
     for rows in _measured_runs(config.algorithm, config.device):
         sizes, machine, threads = rows[0]["sizes"], rows[0]["machine"], rows[0]["threads"]
-        measured = _work_of(config.algorithm, sizes)
+        measured, work = int(rows[0]["work"]), config.work()
         ratio = max(measured / work, work / measured)
         if ratio <= ALIKE:
             speed = 1 / sum(float(row["seconds_a_step"]) for row in rows)
@@ -55,15 +44,6 @@ def _measured_pace(study: Study) -> JobPace | None:
             source = f"one {config.algorithm} member of a like shape ({sizes}) on {machine}"
             alike.append((ratio, JobPace(speed, processors, source)))
     return min(alike, key=itemgetter(0))[1] if alike else None
-
-
-def _work_of(algorithm: str, sizes: str) -> int:
-    network, rows = _NETWORK.search(sizes), _NUM_ROWS[algorithm].search(sizes)
-    assert network is not None, sizes
-    assert rows is not None, sizes
-    widths = map(int, network[1].split("-"))
-    num_weights = sum((before + 1) * after for before, after in pairwise(widths))
-    return num_weights * prod(map(int, rows.groups()))
 
 
 def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]]:

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from hpsearch.printable import interval_text
 from hpsearch.report import text
-from hpsearch.report.text import counts_text, duration_text, time_left_text
-from hpsearch.study.view import StudyView
+from hpsearch.report.text import duration_text, time_left_text
+from hpsearch.study.view import StudyView, counts_text
 from hpsearch.study.work import DONE, Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
 from hpsearch.terminal import is_live, print_line, text_table
 

@@ -13,8 +13,14 @@ from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note
-from hpsearch.study.state import StudyState
-from hpsearch.study.view import INTERRUPTED, STARTING, StudyView, setting_text, trial_state
+from hpsearch.study.view import (
+    INTERRUPTED,
+    STARTING,
+    StudyView,
+    counts_text,
+    setting_text,
+    trial_state,
+)
 from hpsearch.study.work import cost, time_left
 from hpsearch.terminal import print_line
 
@@ -114,20 +120,6 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "origin": None if trial.origin is None else asdict(trial.origin),
         "config": view.config(trial),
     }
-
-
-def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
-    """Return the number of trials by state, without those beyond the budget."""
-    left = {**counts, "failed": counts["failed"] - tried_again}
-    states = ("finished", "running", "waiting", "pruned", "failed")
-    parts = [f"{left[state]} {state}" for state in states if left[state]]
-    parts += [f"{untrained} of them untrained"] if untrained else []
-    again = f" ({tried_again} more failed and were tried again)" if tried_again else ""
-    return (", ".join(parts) or "none yet") + again
-
-
-def standing_text(state: StudyState) -> str:
-    return counts_text(state.counts(), state.num_untrained, state.num_retries)
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:

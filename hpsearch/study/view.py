@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -195,6 +195,25 @@ def best_trial(view: StudyView) -> Trial:
         raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
     look = f"hpsearch status {name}"
     raise HpsearchError(f"no trial of {name} has finished yet; look at it with: {look}")
+
+
+def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
+    """Return the number of trials by state, without those beyond the budget."""
+    left = {**counts, "failed": counts["failed"] - tried_again}
+    states = ("finished", "running", "waiting", "pruned", "failed")
+    parts = [f"{left[state]} {state}" for state in states if left[state]]
+    parts += [f"{untrained} of them untrained"] if untrained else []
+    again = f" ({tried_again} more failed and were tried again)" if tried_again else ""
+    return (", ".join(parts) or "none yet") + again
+
+
+def standing_text(state: StudyState) -> str:
+    return counts_text(state.counts(), state.num_untrained, state.num_retries)
+
+
+def standing_line(view: StudyView) -> str:
+    """Return a study's name, the status that its driver gave it, and its trials by state."""
+    return f"{view.name}: {view.state.status}, {standing_text(view.state)}"
 
 
 class Followed:

@@ -4,6 +4,7 @@ Axes: P members, R rows of a batch, F numbers of an observation, A actions, W we
 """
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 import torch
 from torch import Tensor
@@ -48,6 +49,8 @@ class Scheduler:
             case "cosine":
                 share = (1 - torch.cos(torch.pi * (step / pace).clamp(max=1.0))) / 2
                 value = torch.lerp(initial, final, share)
+            case _:
+                assert_never(self._mode)
         return value.float()
 
     def settings(self) -> dict[str, Tensor]:

@@ -68,6 +68,7 @@ def _rows(
         yield context | {
             "case": name,
             "sizes": sizes_of(config),
+            "work": config.work(),
             "members": members,
             "part": part,
             "share": f"{seconds / total:.3f}",

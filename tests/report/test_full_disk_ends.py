@@ -10,7 +10,7 @@ from views import Story
 
 from hpsearch import cli
 from hpsearch.cluster.failures import kind_of
-from hpsearch.commands import driving, foreground
+from hpsearch.commands import background, driving
 from hpsearch.commands.driving import failure_of
 from hpsearch.commands.run import drive
 from hpsearch.errors import ConflictError, DiskError, StudyFailedError
@@ -119,6 +119,6 @@ def test_a_driver_without_a_terminal_is_not_started_again_for_it(story, monkeypa
     fail(story, "disk", "disk")
     study, folder = story.view.study, story.view.folder
     monkeypatch.setattr(driving, "find_study", lambda name, runs: (study, folder))
-    monkeypatch.setattr(foreground, "drive_patiently", lambda *_: story.view)
+    monkeypatch.setattr(background, "drive_patiently", lambda *_: story.view)
     assert drive.function("tiny", folder.root.parent) == 8
     assert "hpsearch retry tiny --kind disk" in capsys.readouterr().err

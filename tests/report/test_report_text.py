@@ -10,18 +10,16 @@ from hpsearch.errors import HpsearchError
 from hpsearch.export.text import print_rows
 from hpsearch.printable import interval_text
 from hpsearch.report.text import (
-    counts_text,
     operator_line,
     print_status,
     setting_text,
-    standing_text,
     status_summary,
     trial_summary,
 )
 from hpsearch.study.events import DriverLog, Event, line
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
-from hpsearch.study.view import StudyView, best_trial, list_lines
+from hpsearch.study.view import StudyView, best_trial, counts_text, list_lines, standing_text
 
 
 def printed(show) -> str:

@@ -21,10 +21,9 @@ from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.parameters import parameters_section
-from hpsearch.report.text import standing_text
 from hpsearch.schema import to_plain
 from hpsearch.study.spec import load_spec, spec_hash
-from hpsearch.study.view import StudyView, setting_text, trial_state
+from hpsearch.study.view import StudyView, setting_text, standing_text, trial_state
 
 
 def trials_section(material: Material) -> Iterator[Html]:

@@ -117,7 +117,7 @@ class CommonConfig:
     plays_by: ClassVar[Literal["values", "probabilities"]]
 
     algorithm: str
-    """by which roles learn; dqn or ppo, each with its own keys"""
+    """by which roles learn; each has its own keys"""
     seed: Annotated[int, Range(low=0), PER_MEMBER]
     """of initial weights, starts and exploration"""
     device: Literal["cpu", "cuda"]
@@ -167,6 +167,10 @@ class CommonConfig:
     def rows_learned(self, role: str) -> int:
         """Return the moves that gradients of a learning role pass in a step, repeats counted."""
         raise NotImplementedError
+
+    def work(self) -> int:
+        """Return how many multiplications a step's gradients take, up to a factor."""
+        return sum(self.policy_size(name) * self.rows_learned(name) for name in self.learning())
 
     def inputs(self, role: str) -> Inputs:
         """Return what a role sees: the points, and as an agent the host's subset."""

@@ -12,7 +12,7 @@ Axes: W weights and S statistics of one member.
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod, sqrt
-from typing import Literal
+from typing import Literal, assert_never
 
 from hpsearch.trainers.config import players
 from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
@@ -235,6 +235,8 @@ class _Walk:
                 self._item(layer)
             case Residual():
                 units = self._residual(units, layer)
+            case _:
+                assert_never(layer)
         return units
 
     def _residual(self, units: int, layer: Residual) -> int:
