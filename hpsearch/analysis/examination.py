@@ -1,4 +1,4 @@
-"""Everything that is measured of one player, each role for itself.
+"""Measures one player in every way, for each of its roles.
 
 It is the player of a checkpoint, or a scripted one by its name.
 """

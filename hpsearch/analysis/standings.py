@@ -1,4 +1,4 @@
-"""Who is how strong, by everything that a cross-play says: as data, as tables and as a picture.
+"""How strong each player is by a cross-play: as data, as tables and as a picture.
 
 Axes: P hosts, Q agents, G games of each pair, R samples of the starts.
 """

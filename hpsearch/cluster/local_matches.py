@@ -30,7 +30,7 @@ from hpsearch.trainers.policies import FixedRatePolicy
 from hpsearch.trainers.rollouts import game_config
 
 SPLITS: Final = ("named", "fresh")
-"""starts by which parents are named, and others by which they are believed"""
+"""two sets of starts: by the first parents are chosen, by the second the choice is confirmed"""
 
 Copies = list[tuple[int, int]]
 """rows of members whose places are taken, each with the row of the member that is copied"""

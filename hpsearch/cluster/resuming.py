@@ -1,4 +1,4 @@
-"""Where the trials of a job begin, or go on from; how a trial that has parents is made.
+"""From which state the trials of a job begin or continue; how children are made of parents.
 
 A child follows from its lineage, its configuration and its parents' checkpoints: an attempt that is
 killed while it makes one is repeated by the next, with the same result.

@@ -1,4 +1,4 @@
-"""Where everything of a study lies on disk: here alone names are joined.
+"""Where everything of a study lies on disk; only this file builds these paths.
 
 runs/<study>/                           StudyDir
 runs/<study>/jobs/<job>/                JobDir; also the executor's log files

@@ -1,4 +1,4 @@
-"""Driving a study with a display, which is a line now and then where there is no terminal."""
+"""Drives a study with a live display, or with a line now and then where there is no terminal."""
 
 import signal
 import time

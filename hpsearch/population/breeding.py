@@ -1,4 +1,4 @@
-"""Breeding: what comes next in the place of each member, from what a match says.
+"""Breeding: decides from the games of a match what takes each member's place next.
 
 Pure: the same games, members and random numbers give the same plan. Nothing here touches weights;
 the plan names operators, which jobs apply. Members of one shape are a species, and only they can

@@ -1,4 +1,4 @@
-"""What becomes of trials whose attempts ended, and what they wrote: told to Optuna once."""
+"""Decides what becomes of trials whose attempts ended, and tells Optuna each result once."""
 
 from dataclasses import asdict
 from enum import Enum

@@ -1,4 +1,4 @@
-"""The trials of a study in Optuna: asked, reported, told."""
+"""The trials of a study in Optuna: asks for them, reports their values, tells their results."""
 
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

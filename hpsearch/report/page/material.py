@@ -1,6 +1,6 @@
 """Everything that a page is made of, gathered before anything is drawn.
 
-What is missing is the sentence that says why.
+Where something is missing, a sentence in its place says why.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,7 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
     try:
         confirmed = read_confirmed(view)
     except (CorruptError, DiskError):
-        confirmed = None  # the page says so below, in the confirmation's place
+        confirmed = None  # the page's section on the confirmation says why
     if confirmed is not None:
         trial, is_current = confirmed
         if is_current and trial in view.state.trials:
