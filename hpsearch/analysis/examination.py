@@ -1,7 +1,4 @@
-"""Measures one player in every way, for each of its roles.
-
-It is the player of a checkpoint, or a scripted one by its name.
-"""
+"""Measures the player of a checkpoint, or a scripted one, in every way for each of its roles."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
