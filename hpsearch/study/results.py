@@ -212,7 +212,7 @@ class Results(DriverPart):
         told = {
             "birth": None if birth is None else asdict(birth),
             "node": None,
-            "takeovers": [asdict(takeover) for takeover in exchanges.takeovers],
+            "takeovers": [asdict(exploit) for exploit in exchanges.takeovers],
             "lent": [asdict(descent.node(loan.step, loan.sha256)) for loan in exchanges.loans],
         }
         if outcome == COMPLETE and sha256 is not None:
