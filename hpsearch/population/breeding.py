@@ -39,7 +39,7 @@ class JudgedMember:
     has_ended: bool  # whether its interval is over, so that something comes next
     shape: str  # members of one shape can give each other their weights
     families: tuple[str, ...]
-    """of each role's networks; kin, of the same families, share the beginning of their training"""
+    """of each role's networks; in one family all networks share the beginning of their training"""
     is_pair: bool
     growths: tuple[Mapping[str, Any], ...]
     """for each role that can grow, the hyperparameters that its next larger network changes"""
@@ -199,7 +199,7 @@ class Mating:
         return Successor(pair, HostAndAgent(), dict(self.members[pair[0]].params))
 
     def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
-        """Return who may be the second parent: kin of the first, if any, where weights mix.
+        """Return who may be the second parent: of the first's families, if any, where weights mix.
 
         Networks that share the beginning of their training stay so close that weights between them
         play as well; between others' lies a barrier that aligning them lowers, not removes (Frankle
