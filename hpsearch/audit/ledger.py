@@ -88,7 +88,7 @@ class Ledger:
     trials: dict[int, TrialEntry] = field(default_factory=dict)
     jobs: dict[str, JobEntry] = field(default_factory=dict)
     matches: dict[int, MatchEntry] = field(default_factory=dict)
-    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # origins to come, by key
+    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # trials to come, by key
     requests: set[str] = field(default_factory=set)
     retries: list[int] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)

@@ -161,8 +161,8 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
     starts = {row: start_step(member) for row, member in members.items()}
     # Members that trained together have made equally many steps, but their counters differ if their
     # parents' did.
-    found = {row: _found_steps(member) for row, member in members.items()}
-    ages = [[step - starts[row] for step in steps] for row, steps in found.items()]
+    steps_found = {row: _found_steps(member) for row, member in members.items()}
+    ages = [[step - starts[row] for step in steps] for row, steps in steps_found.items()]
     if any(member.island is not None for member in members.values()):
         # They may have become copies of each other: all go on from a common step, or begin anew.
         ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)

@@ -108,9 +108,9 @@ def dead_ends(state: StudyState) -> Iterator[int]:
     population = state.population
     if not population.has_begun:
         return
-    origins = [*population.planned]
-    origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
-    needed = {parent for origin in origins for parent in origin.parents}
+    plans = [*population.planned]
+    plans += [trial.origin for trial in state.trials.values() if trial.origin is not None]
+    needed = {parent for plan in plans for parent in plan.parents}
     playing = () if population.match is None else population.match.members.values()
     needed |= {*population.archive, *population.finished.values(), *playing}
     finished = (trial.number for trial in state.told(COMPLETE))
