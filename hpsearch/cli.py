@@ -1,4 +1,4 @@
-"""The command line: all commands; words become a call of one, an error becomes a sentence."""
+"""The command line: turns arguments into the call of a command, and errors into sentences."""
 
 import argparse
 import atexit

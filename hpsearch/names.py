@@ -1,4 +1,4 @@
-"""What studies and runs may be called, for their names become folders, and where they may lie."""
+"""Which names studies and runs may have, since these become folders, and where they may lie."""
 
 import os
 import re

@@ -25,7 +25,7 @@ class Terminal(Console):
 
     @property
     def file(self) -> IO[str]:
-        """Return the stream itself: what rich makes of a printable text is not printable."""
+        """Return the stream itself: a `PrintableStream` would replace rich's own control codes."""
         file = super().file
         return file.stream if isinstance(file, PrintableStream) else file
 

@@ -21,14 +21,14 @@ else:  # libyaml, where PyYAML was built with it, writes the same text ten times
 
 MAX_KEYS = 1_000  # of one mapping
 MAX_NODES = 1_000_000
-"""keys, values and lists of a file, those for which an alias stands counted each time"""
+"""keys, values and lists of a file; what an alias refers to counts again for each alias"""
 MAX_BITS = 4096  # of a whole number
 
 
 class _Bounded(Composer, SafeConstructor, Resolver):
     """YAML 1.1 as PyYAML reads it, but 1e-3 is a number, `off` a text, and no key stands twice.
 
-    What a file stands for is bounded: a few aliases can stand for more than a memory holds.
+    The size of the data is bounded: with aliases, a few lines can mean more than memory can hold.
     """
 
     _depth = 0

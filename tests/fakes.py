@@ -310,8 +310,10 @@ class FakeExecutor:
         after = {path: max(value * 0.5, ranges[path].low) for path, value in before.items()}
         changes = {path: (before[path], after[path]) for path in before}
         copied = Exploit(own, source.assignment.trial, step, sha256, changes, after)
-        source.trial.exchanges.write(given.before(step).with_loan(DonatedCheckpoint(step, sha256)))
-        taken.trial.exchanges.write(got.before(own).with_takeover(copied))
+        source.trial.exchanges.write(
+            given.before(step).with_donation(DonatedCheckpoint(step, sha256))
+        )
+        taken.trial.exchanges.write(got.before(own).with_exploit(copied))
 
     def _obey(self, known: FakeJob) -> None:
         for member in list(known.left):

@@ -172,11 +172,11 @@ def test_text_and_files(capsys, pairs, tmp_path):
 
 
 def test_batches_of_hosts_change_no_game(runs, pairs, monkeypatch):
-    entrants = find_players([*pairs, str(runs / "alone")], runs, top=1, panel=True, device=CPU)
+    round_robin = find_players([*pairs, str(runs / "alone")], runs, top=1, panel=True, device=CPU)
     how = HowToPlay(GAMES, seed=0, sampled=True, device=CPU)
-    whole = play_round_robin(entrants, how)
+    whole = play_round_robin(round_robin, how)
     monkeypatch.setattr(crossplay_module, "MAX_COORDINATES", 2 * 6 * GAMES * 12)
-    parts = play_round_robin(entrants, how)
+    parts = play_round_robin(round_robin, how)
     assert parts.agents == whole.agents
     order = [whole.hosts.index(name) for name in parts.hosts]
     assert sorted(order) == list(range(7))

@@ -1,4 +1,4 @@
-"""Which of a study's best is the best, told from what none of them was chosen by; as text.
+"""Compares the best trials on seeds and games that did not choose them; the result as text.
 
 Axes: K candidates, R draws of all their means.
 """

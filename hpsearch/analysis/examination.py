@@ -1,7 +1,4 @@
-"""Everything that is measured of one player, each role for itself.
-
-It is the player of a checkpoint, or a scripted one by its name.
-"""
+"""Measures the player of a checkpoint, or a scripted one, in every way for each of its roles."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace

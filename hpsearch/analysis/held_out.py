@@ -231,7 +231,9 @@ def playing_device(view: StudyView) -> torch.device:
     return device_of(str(next(iter(view.study.bases.values()))["device"]))
 
 
-def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
+def rerun_last_match(
+    view: StudyView, options: PopulationOptions, top: int, num_games: int
+) -> Confirmation:
     """Let the ``top`` of the last match, as many champions, and the panel meet again."""
     name, number, best = view.name, last_match(view), view.best()
     if number is None or best is None:

@@ -1,6 +1,6 @@
-"""Which parameters mattered, beyond what chance shows of as few trials as there are.
+"""Which parameters mattered more than chance explains, given how few trials there are.
 
-By Optuna's PED-ANOVA: how unlike a parameter's values among the best trials are to those among all
+By Optuna's PED-ANOVA: how much a parameter's values among the best trials differ from all values
 (Watanabe, Bansal, Hutter: PED-ANOVA, IJCAI 2023). Of few trials it is large by chance alone, so it
 is computed again with the values shuffled among the trials, and of resampled trials.
 """

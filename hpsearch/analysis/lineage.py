@@ -49,7 +49,7 @@ class Relative:
 
     @property
     def has_trained(self) -> bool:
-        """Whether it made a step of its own; children of a closing did not."""
+        """Whether it trained for at least one step; children of a closing generation did not."""
         return self.step > self.begin
 
 

@@ -1,4 +1,4 @@
-"""Pictures as files, drawn by matplotlib: the same drawing is the same bytes.
+"""Pictures as files, drawn by matplotlib: the same drawing always gives the same bytes.
 
 Colours are those of Okabe and Ito, which the colour-blind can tell apart; without yellow, and
 where a background may be dark or light without black, which it would swallow.

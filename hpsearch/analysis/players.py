@@ -206,13 +206,13 @@ class HowToPlay:
     device: torch.device
 
 
-def play_round_robin(entrants: RoundRobinPlayers, how: HowToPlay) -> CrossPlay:
+def play_round_robin(players: RoundRobinPlayers, how: HowToPlay) -> CrossPlay:
     return play_everybody(
-        entrants.hosts,
-        entrants.agents,
-        entrants.game,
+        players.hosts,
+        players.agents,
+        players.game,
         num_games=how.num_games,
-        max_steps=entrants.max_steps,
+        max_steps=players.max_steps,
         split=f"cross-play {how.seed}",
         sampled=how.sampled,
         device=how.device,

@@ -1,4 +1,4 @@
-"""A schedule on new seeds beside the trial that it led to: a good schedule, or luck.
+"""Compares a schedule on new seeds with the trial that it led to: a good schedule, or luck?
 
 Axes: K replicates, R draws.
 """

@@ -1,4 +1,4 @@
-"""Who is how strong, by everything that a cross-play says: as data, as tables and as a picture.
+"""How strong each player is by a cross-play: as data, as tables and as a picture.
 
 Axes: P hosts, Q agents, G games of each pair, R samples of the starts.
 """
@@ -207,23 +207,23 @@ def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCyc
 
 
 def plain_standings(
-    standings: Standings, entrants: RoundRobinPlayers, how: HowToPlay
+    standings: Standings, players: RoundRobinPlayers, how: HowToPlay
 ) -> dict[str, Any]:
     """Return everything; matrices have a row a host and a column an agent, as these are listed."""
-    game, left_out = entrants.game, standings.hosts[0].alpha_rank is None
+    game, left_out = players.game, standings.hosts[0].alpha_rank is None
     return {
         "game": {
             "dimension": game.dimension,
             "max_num_points": game.max_num_points,
             "max_value": game.max_value,
             "reposition": game.reposition,
-            "max_steps": entrants.max_steps,
+            "max_steps": players.max_steps,
         },
         "games": how.num_games,
         "seed": how.seed,
         "mode": "sampled" if how.sampled else "greedy",
-        "hosts": [_plain(host, entrants) for host in standings.hosts],
-        "agents": [_plain(agent, entrants) for agent in standings.agents],
+        "hosts": [_plain(host, players) for host in standings.hosts],
+        "agents": [_plain(agent, players) for agent in standings.agents],
         "rho": standings.rho.tolist(),
         "low": standings.low.tolist(),
         "high": standings.high.tolist(),
@@ -248,10 +248,10 @@ def csv_text(standings: Standings) -> str:
     return text.getvalue()
 
 
-def _plain(standing: PlayerStanding, entrants: RoundRobinPlayers) -> dict[str, Any]:
+def _plain(standing: PlayerStanding, players: RoundRobinPlayers) -> dict[str, Any]:
     """Return a player's ratings and where it comes from, null for a scripted one."""
-    path = entrants.checkpoints.get(standing.name)
-    sides = {**entrants.hosts.learned, **entrants.agents.learned}
+    path = players.checkpoints.get(standing.name)
+    sides = {**players.hosts.learned, **players.agents.learned}
     return {
         **asdict(standing),
         "checkpoint": None if path is None else str(path),

@@ -100,7 +100,7 @@ def _unended(own: Measures) -> str:
 def _warning(
     role: str, own: Measures, others: ByPlayer, trained_on: Sequence[str] | None
 ) -> str | None:
-    """Return that a player is strong only against what it trained on, where that is so."""
+    """Return a warning where a player may be strong only against what it trained on, else None."""
     if trained_on is None:
         return None
     known = [opponent for opponent in own if opponent in trained_on]

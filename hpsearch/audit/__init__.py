@@ -1,1 +1,1 @@
-"""The audit: whether events, Optuna's tables and files of a study tell the same; never writes."""
+"""The audit: whether events, Optuna's tables and files of a study agree; never writes."""

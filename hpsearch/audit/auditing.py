@@ -1,6 +1,6 @@
-"""One audit: where a study is, what is read, which checks there are; those of all but its trials.
+"""Runs an audit: finds a study, reads it, and checks it; the checks of its trials are elsewhere.
 
-A snapshot must be what the fold, by which readers go on from it, makes of the same events.
+A snapshot must equal what the fold, with which readers continue it, makes of the same events.
 """
 
 import hashlib
@@ -219,11 +219,11 @@ def _request(file: StudyFile, ledger: Ledger) -> Problems:
     if file.path.endswith(PUT_ASIDE):
         yield Open(None, f"{shown(file.path)} was no request, and was put aside; remove it")
     elif f"requests/{identity}.json" != file.path or verb is None:
-        yield f"{file.path} {file.problem or 'is no request'}; it is unheard"
+        yield f"{file.path} {file.problem or 'is no request'}; no driver has read it"
     elif identity in ledger.requests:
-        yield Open(None, f"{file.path} was heard, and not removed yet")
+        yield Open(None, f"{file.path} was read by the driver, and is not removed yet")
     else:
-        yield Open(None, f"{file.path} asks for {shown(verb)}, and is not heard yet")
+        yield Open(None, f"{file.path} asks for {shown(verb)}, and no driver has read it yet")
 
 
 def _pin(file: StudyFile, disk: Disk) -> Problems:

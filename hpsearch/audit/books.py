@@ -1,4 +1,4 @@
-"""What the database says of a study: our tables and Optuna's at one moment, read by plain SQL."""
+"""What the database says of a study: our tables and Optuna's, read at one moment by plain SQL."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The files of a study as they are: each is read once, and judged by nothing here."""
+"""The files of a study as they are: reads each once, and judges none."""
 
 import hashlib
 import re
@@ -97,7 +97,7 @@ class Disk:
         return {int(name) for name in self.names(folder) if name.isdecimal()}
 
     def numbered(self, folder: str, kind: str) -> dict[int, str]:
-        """Return the paths of what has a name such as step-7, by number."""
+        """Return by number the paths of what is called ``kind``-number, such as step-7."""
         matches = map(_NUMBERED.fullmatch, self.names(folder))
         named = [match for match in matches if match is not None and match[1] == kind]
         return {int(match[2]): f"{folder}/{match[0]}" for match in named}

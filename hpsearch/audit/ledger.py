@@ -1,7 +1,7 @@
-"""The events of a study, read once: what each trial, job and match came to.
+"""The events of a study, read once: what happened to each trial, job and match.
 
-Each event is compared with what must have happened before it. These rules repeat the driver's fold
-on purpose, which would hide its own faults; `folded` serves where its result is what is compared.
+Each event is compared with what must have happened before it. The driver's fold is
+not used, since it would hide its own faults; `folded` is for where its result itself is compared.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -88,7 +88,7 @@ class Ledger:
     trials: dict[int, TrialEntry] = field(default_factory=dict)
     jobs: dict[str, JobEntry] = field(default_factory=dict)
     matches: dict[int, MatchEntry] = field(default_factory=dict)
-    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # origins to come, by key
+    planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # trials to come, by key
     requests: set[str] = field(default_factory=set)
     retries: list[int] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Trials: what events, Optuna's tables and files say of each must be the same."""
+"""Checks of trials: what events, Optuna's tables and files say of each must agree."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

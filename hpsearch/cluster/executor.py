@@ -1,4 +1,4 @@
-"""What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing."""
+"""What an executor is: it submits jobs, looks them up, asks them to end, and decides nothing."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence

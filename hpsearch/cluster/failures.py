@@ -1,4 +1,4 @@
-"""Kinds of failure, by which the driver decides what becomes of a trial; and the polite stop."""
+"""Kinds of failure, by which the driver decides what becomes of a trial; signals to stop."""
 
 import signal
 import time

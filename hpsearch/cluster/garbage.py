@@ -34,14 +34,14 @@ class EndedTrials:
     finished: tuple[int, ...]  # trials whose newest and best checkpoints are wanted
     given_up: tuple[int, ...]  # trials that were pruned or failed: no trial goes on from them
     matches: tuple[int, ...]
-    """that were judged: the responses that were trained in them are not needed"""
+    """that were judged: the best responses that trained in them are no longer needed"""
     jobs: tuple[str, ...]
     live_ids: frozenset[str | None]
     """the executor's ids of all other jobs, None for one that it has not confirmed"""
     is_driven: bool  # whether a driver may submit jobs now
 
     def live_arrays(self) -> set[str]:
-        """Return what the scheduler calls the arrays, or single jobs, that may still run."""
+        """Return the scheduler's ids of the arrays, or single jobs, that may still run."""
         return {re.split("[_:]", job_id)[0] for job_id in self.live_ids if job_id is not None}
 
 

@@ -28,7 +28,7 @@ class Heartbeats:
         self._said_busy = False
         self._busy_since: float | None = None
         self._longest_work: float | None = None
-        """seconds, of what gave no heartbeat between; None before it has been measured"""
+        """seconds that the longest work without a heartbeat took; None before any was measured"""
         self._members: dict[int, MemberHeartbeat] = {}  # by trial: what was last said of each
         self._steps_per_second = 0.0
 

@@ -30,7 +30,7 @@ from hpsearch.trainers.policies import FixedRatePolicy
 from hpsearch.trainers.rollouts import game_config
 
 SPLITS: Final = ("named", "fresh")
-"""starts by which parents are named, and others by which they are believed"""
+"""two sets of starts: by the first parents are chosen, by the second the choice is confirmed"""
 
 Copies = list[tuple[int, int]]
 """rows of members whose places are taken, each with the row of the member that is copied"""
@@ -157,13 +157,13 @@ class LocalMatches:
                 changes={path: (was, now) for path, (was, now) in pairs.items() if was != now},
                 params=params,
             )
-            member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(exploit))
+            member.trial.exchanges.write(member.trial.read_exchanges().with_exploit(exploit))
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
     def _donate(self, row: int) -> str:
         member, step = self._slots.members[row], self._slots.steps[row]
         self._checkpoints.save(self._slots, row, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
-        loan = DonatedCheckpoint(step, sha256)
-        member.trial.exchanges.write(member.trial.read_exchanges().with_loan(loan))
+        donation = DonatedCheckpoint(step, sha256)
+        member.trial.exchanges.write(member.trial.read_exchanges().with_donation(donation))
         return sha256

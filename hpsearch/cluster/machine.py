@@ -1,4 +1,4 @@
-"""The GPUs and cores of this machine, and how a job has some GPUs to itself.
+"""The GPUs and cores of this machine, and how a job reserves some of its GPUs.
 
 A job's own process holds a lock for each of its GPUs as long as it lives. So GPUs are kept apart
 between jobs, studies and users, and are free again however the job ends.
@@ -145,11 +145,11 @@ def _visible(named: str, uuids: Sequence[str] | None) -> Iterator[Gpu]:
 
 
 def _key(name: str, uuids: Sequence[str] | None) -> str | None:
-    """Return what keeps a GPU apart from all others, None if no GPU of the machine is meant.
+    """Return what no other GPU is called, None if the name means no GPU of this machine.
 
-    If ``uuids`` are not known, the name is believed.
+    If ``uuids`` are not known (None), the name is not checked.
     """
-    if name.startswith("MIG-"):  # a part of a GPU; nvidia-smi's list of GPUs has it not
+    if name.startswith("MIG-"):  # a part of a GPU, which nvidia-smi's list of GPUs does not name
         return name
     if name.startswith("GPU-"):
         if uuids is None:

@@ -212,17 +212,17 @@ class Exchanges:
     def before(self, step: int) -> "Exchanges":
         """Return those before a step, from which an attempt goes on."""
         return Exchanges(
-            tuple(takeover for takeover in self.takeovers if takeover.step < step),
-            tuple(loan for loan in self.loans if loan.step < step),
+            tuple(exploit for exploit in self.takeovers if exploit.step < step),
+            tuple(donation for donation in self.loans if donation.step < step),
         )
 
-    def with_takeover(self, takeover: Exploit) -> "Exchanges":
+    def with_exploit(self, exploit: Exploit) -> "Exchanges":
         """Return these and one more; a replaced attempt may repeat its successor's of that step."""
-        by_step = {other.step: other for other in (*self.takeovers, takeover)}
+        by_step = {other.step: other for other in (*self.takeovers, exploit)}
         return replace(self, takeovers=tuple(by_step[step] for step in sorted(by_step)))
 
-    def with_loan(self, loan: DonatedCheckpoint) -> "Exchanges":
-        by_step = {other.step: other for other in (*self.loans, loan)}
+    def with_donation(self, donation: DonatedCheckpoint) -> "Exchanges":
+        by_step = {other.step: other for other in (*self.loans, donation)}
         return replace(self, loans=tuple(by_step[step] for step in sorted(by_step)))
 
 

@@ -1,4 +1,4 @@
-"""Where the trials of a job begin, or go on from; how a trial that has parents is made.
+"""From which state the trials of a job begin or continue; how children are made of parents.
 
 A child follows from its lineage, its configuration and its parents' checkpoints: an attempt that is
 killed while it makes one is repeated by the next, with the same result.
@@ -162,8 +162,8 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
     starts = {row: start_step(member) for row, member in members.items()}
     # Members that trained together have made equally many steps, but their counters differ if their
     # parents' did.
-    found = {row: _found_steps(member) for row, member in members.items()}
-    ages = [[step - starts[row] for step in steps] for row, steps in found.items()]
+    steps_found = {row: _found_steps(member) for row, member in members.items()}
+    ages = [[step - starts[row] for step in steps] for row, steps in steps_found.items()]
     if any(member.island is not None for member in members.values()):
         # They may have become copies of each other: all go on from a common step, or begin anew.
         ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)

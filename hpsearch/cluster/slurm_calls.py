@@ -1,4 +1,4 @@
-"""Calls of SLURM's programs, few enough for the site, and what they answer.
+"""Calls SLURM's programs, no more often than the site allows, and reads their answers.
 
 sbatch through submitit takes its turn here too. A job is found by its name, whatever became of the
 answer to its submission: an array is named after the study's folder, its first job and its tasks a

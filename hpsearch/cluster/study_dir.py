@@ -1,4 +1,4 @@
-"""Where everything of a study lies on disk: here alone names are joined.
+"""Where everything of a study lies on disk; only this file builds these paths.
 
 runs/<study>/                           StudyDir
 runs/<study>/jobs/<job>/                JobDir; also the executor's log files
@@ -77,9 +77,9 @@ class StudyDir(Folder):
     def base(self, algorithm: str) -> Path:
         return self.root / f"base-{algorithm}.yaml"
 
-    def pin(self, heir: str) -> RecordFile[records.Pin]:
+    def pin(self, dependent_study: str) -> RecordFile[records.Pin]:
         """Return the file of what another study, by its key, needs of this one."""
-        return RecordFile(records.Pin, self._pins / f"{heir}.json")
+        return RecordFile(records.Pin, self._pins / f"{dependent_study}.json")
 
     @property
     def pins(self) -> list[RecordFile[records.Pin]]:
@@ -126,14 +126,14 @@ def final_checkpoint(trial: int, steps: int) -> str:
 # study that wrote it exists.
 
 
-def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
-    """Note that ``heir`` needs checkpoints of ``owner``; DiskError if that cannot be written."""
+def pin(owner: StudyDir, dependent_study: StudyDir, checkpoints: Iterable[Path]) -> None:
+    """Note that a study needs checkpoints of ``owner``; DiskError if that cannot be written."""
     places = sorted(str(path.relative_to(owner.root)) for path in checkpoints)
-    owner.pin(heir.key).write(records.Pin(str(heir.root), tuple(places)))
+    owner.pin(dependent_study.key).write(records.Pin(str(dependent_study.root), tuple(places)))
 
 
-def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
-    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any."""
+def pin_founders(dependent_study: StudyDir, founders: Iterable[Path]) -> None:
+    """Note that ``dependent_study`` needs checkpoints, in whichever study each lies, if in any."""
     by_owner: dict[Path, list[Path]] = {}
     for path in founders:
         whole = path.resolve()
@@ -141,7 +141,7 @@ def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
         if owner is not None:
             by_owner.setdefault(owner, []).append(whole)
     for root, checkpoints in by_owner.items():
-        pin(StudyDir(root), heir, checkpoints)
+        pin(StudyDir(root), dependent_study, checkpoints)
 
 
 def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:

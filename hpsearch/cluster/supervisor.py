@@ -1,4 +1,4 @@
-"""A driver that outlives the terminal, and what starts it again if its end may pass.
+"""Runs a driver without a terminal, and starts it again after a failure that may pass.
 
     python -m hpsearch.cluster.supervisor drive STUDY --runs RUNS
 

@@ -155,11 +155,11 @@ class _Match:
         )
         return records.Answer(role, planned.trial, measured.value, measured.low, measured.high)
 
-    def players(self, entrants: Sequence[records.MatchPlayer], role: str) -> Players:
-        names = [entrant.name for entrant in entrants]
+    def players(self, players: Sequence[records.MatchPlayer], role: str) -> Players:
+        names = [player.name for player in players]
         if not names or len(set(names)) < len(names):
             raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
-        scripted = tuple(entrant.name for entrant in entrants if entrant.checkpoint is None)
+        scripted = tuple(player.name for player in players if player.checkpoint is None)
         known = HOSTS if role == "host" else AGENTS
         unknown = [name for name in scripted if name not in known]
         if unknown:
@@ -167,9 +167,9 @@ class _Match:
                 f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
             )
         learned = {
-            entrant.name: load_player(self.study.checkpoint(entrant.checkpoint), role, self.device)
-            for entrant in entrants
-            if entrant.checkpoint is not None
+            player.name: load_player(self.study.checkpoint(player.checkpoint), role, self.device)
+            for player in players
+            if player.checkpoint is not None
         }
         return Players(learned, scripted)
 

@@ -68,7 +68,7 @@ def confirm(
     view = open_view(study, runs)
     deriving.say_what_goes_on(view)
     if view.study.spec.population is not None:
-        from hpsearch.analysis.held_out import rematch  # it loads torch
+        from hpsearch.analysis.held_out import rerun_last_match  # it loads torch
 
         options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
         listed = " and ".join(name for name, value in options.items() if value is not None)
@@ -77,7 +77,7 @@ def confirm(
                 f"{view.name} breeds a population, whose weights are exported as they are, "
                 f"so nothing is trained; leave out {listed}"
             )
-        confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
+        confirmed = rerun_last_match(view, view.study.spec.population, top or deriving.TOP, games)
     else:
         go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
         training = deriving.confirmation_study(view, runs, top, seeds)

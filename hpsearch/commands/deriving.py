@@ -1,4 +1,4 @@
-"""Studies that are made of another one: begun or gone on with, and trained here or by a driver."""
+"""Studies that are made of another one: begun or continued, and trained here or by a driver."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Driving a study with a display, or lines where there is no terminal; the export at its end."""
+"""Drives a study with a live display, or lines where there is no terminal, and exports its best."""
 
 import signal
 from pathlib import Path

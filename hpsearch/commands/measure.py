@@ -288,9 +288,9 @@ def crossplay(
         raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
     check_output(output, "the matrix", (".csv", ".json"))
     how = HowToPlay(games, seed, sampled, _device(device))
-    entrants = find_players(players, runs, top=top, panel=panel, device=how.device)
-    measured = standings.standings(play_round_robin(entrants, how), seed)
-    plain = standings.plain_standings(measured, entrants, how)
+    round_robin = find_players(players, runs, top=top, panel=panel, device=how.device)
+    measured = standings.standings(play_round_robin(round_robin, how), seed)
+    plain = standings.plain_standings(measured, round_robin, how)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:

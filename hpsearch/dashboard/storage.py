@@ -1,4 +1,4 @@
-"""A study as Optuna's dashboard asks for it, and its trials as they are read from the database."""
+"""Gives Optuna's dashboard a study, whose trials are read from the database."""
 
 import copy
 import threading

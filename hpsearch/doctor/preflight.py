@@ -103,7 +103,7 @@ def _slurm_alone() -> Iterator[Finding]:
         yield skipped("there is no squeue here")
         return
     try:
-        # No profile says here how many calls a minute the site bears.
+        # There is no profile here to say how many calls a minute the site allows.
         yield from _slurm(SchedulerCalls(60), None)
     except SchedulerSilentError as fault:
         note = f"its programs are here, but {' '.join(str(fault).split())}"

@@ -22,7 +22,7 @@ from hpsearch.study.requests import is_dead, waiting
 from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
-SLOW_SECONDS = 0.2  # for a query; a driver makes one at each event
+SLOW_SECONDS = 0.2  # a query that takes longer is slow: a driver makes one at each event
 
 
 def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""A role's greedy policy as a torch module, and the positions on which it is held to the player.
+"""A role's greedy policy as a torch module, and positions on which it is compared with the player.
 
 `RawHost` and `RawAgent` are what bundles hold; `GreedyHost` and `GreedyAgent` are inside, and alone
 were what bundles of the first format held. A program holds the names of these classes and of their
@@ -38,7 +38,7 @@ class _Greedy(nn.Module):
     statistics: Tensor
 
     def __init__(self, net: Network, *, autocast: bool) -> None:
-        """Copy one member's weights on the CPU; ``autocast`` computes as in training."""
+        """Copy one member's weights on the CPU; ``autocast``: compute in bf16 if training did."""
         super().__init__()
         views, statistics = net.tensors_of(POLICY)
         fixed = (nn.Parameter(view.clone(), requires_grad=False) for view in views)

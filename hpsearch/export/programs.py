@@ -1,4 +1,4 @@
-"""The greedy policy as files that need nothing of ours: programs for torch, and for ONNX.
+"""The greedy policy as files that run without hpsearch: programs for torch, and for ONNX.
 
 A program is never loaded to see what it does, since torch.export runs what a file says. It is the
 one of a bundle's weights if it has the same bytes as one that is written anew.
@@ -40,7 +40,7 @@ _WRITTEN_LAST: Final = (".data/version", "byteorder", ".data/serialization_id")
 
 
 def traced(policy: Greedy) -> ExportedProgram:
-    """Return a policy as a program for any number of games, by no name of our folders."""
+    """Return a policy as a program for any number of games, without paths of this machine."""
     example, batch = policy.example(), Dim("batch", min=1)
     shapes = tuple({0: batch} for _ in example)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def traced(policy: Greedy) -> ExportedProgram:
 
 
 def _without_places(program: ExportedProgram) -> ExportedProgram:
-    """Return the program without the lines of code that it came from, which name our folders."""
+    """Return the program without its stack traces, in which paths of this machine stand."""
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)
     return program

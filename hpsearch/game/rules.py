@@ -204,7 +204,7 @@ def step_penalty(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
 def points_removed(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
     """Give the host the number of points that the move removed, divided by N."""
     removed = is_live(points).sum(-1) - is_live(next_points).sum(-1)
-    # By a tensor: of a number a GPU would take the reciprocal, and round twice.
+    # Divided by a tensor: by a number, a GPU multiplies with its reciprocal, which rounds twice.
     return removed.to(torch.float32) / torch.full_like(removed, points.shape[-2])
 
 

@@ -115,7 +115,7 @@ class Solver:
 
 
 def _shared_form(rows: cpu_loops.Rows, count: int, coordinates: cpu_loops.Coordinates) -> Position:
-    """Return the name of the position in the first ``count`` rows, which are reduced."""
+    """Return the reduced first ``count`` rows as bytes, the same for all orders of coordinates."""
     if count <= 1:
         return OVER
     cpu_loops.reposition_rows(rows, count, coordinates)

@@ -28,7 +28,7 @@ class Sink(Protocol):
 
 class Sinks:
     def __init__(self, makers: Mapping[str, Callable[[], Sink]]) -> None:
-        """Make the sinks; sentences call them by their names here."""
+        """Make the sinks; warnings call each by its key in ``makers``."""
         self._sinks: dict[str, Sink] = {}
         for name, make in makers.items():
             with switching_off(name):

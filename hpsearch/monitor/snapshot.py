@@ -23,7 +23,7 @@ class MemberPlace:
 
 @dataclass(frozen=True)
 class JobPlace:
-    """Where the observations of the job go; its study and its own name are those in gauges."""
+    """Where the observations of a job go; ``study`` and ``job`` are its labels in gauges."""
 
     study: str
     job: str

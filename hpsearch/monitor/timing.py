@@ -22,7 +22,7 @@ from hpsearch.monitor.config import ProfilerConfig
 from hpsearch.monitor.snapshot import Timing
 
 MAX_PENDING = 4096
-"""sections between two readings whose events are kept before those that have passed are added up"""
+"""timed blocks whose events are kept; at so many, those that the GPU has passed are added up"""
 
 Sections = Callable[[str], AbstractContextManager[Any]]
 """from the name of a section to its block; sections may lie inside each other"""

@@ -1,4 +1,4 @@
-"""A trained best response: what an opponent that learns against one player alone takes from it.
+"""A trained best response: how far an opponent that trains against one player alone can beat it.
 
 The meta-game of a match knows only the players of the match. A response that trains for some steps
 against a frozen champion is a lower bound of what the champion can really lose (Timbers et al.,

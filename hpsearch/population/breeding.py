@@ -1,4 +1,4 @@
-"""Breeding: what comes next in the place of each member, from what a match says.
+"""Breeding: decides from the games of a match what takes each member's place next.
 
 Pure: the same games, members and random numbers give the same plan. Nothing here touches weights;
 the plan names operators, which jobs apply. Members of one shape are a species, and only they can
@@ -31,14 +31,14 @@ class JudgedMember:
     has_ended: bool  # whether its interval is over, so that something comes next
     shape: str  # members of one shape can give each other their weights
     families: tuple[str, ...]
-    """of each role's networks; kin, of the same families, share the beginning of their training"""
+    """of each role's networks; in one family all networks share the beginning of their training"""
     is_pair: bool
     growths: tuple[Mapping[str, Any], ...]
     """for each role that can grow, the hyperparameters that its next larger network changes"""
 
 
 @dataclass(frozen=True)
-class Successor:
+class NextMember:
     parents: tuple[int, ...]  # members; the first gives all that the operator does not make
     operator: kinds.OperatorOptions
     params: dict[str, Any]
@@ -47,8 +47,8 @@ class Successor:
 
 @dataclass(frozen=True)
 class BreedingPlan:
-    places: Mapping[int, Successor]  # by member whose interval has ended
-    vacancies: Sequence[Successor]  # in the places of members that were lost before they could play
+    places: Mapping[int, NextMember]  # by member whose interval has ended
+    vacancies: Sequence[NextMember]  # in place of members that were lost before they could play
 
 
 def breed(
@@ -71,13 +71,13 @@ def breed(
     mating = Mating(rules.operators, rules.floor, members, scores, records, mating_rng)
     replacements = _replacements(rules, scores, mating.species, selecting_rng)
     ended = [place for place, member in enumerate(members) if member.has_ended]
-    planned = [mating.successor(place, replacements[place]) for place in ended]
-    planned += [mating.newcomer() for _ in range(num_vacant)]
+    planned = [mating.next_member(place, replacements[place]) for place in ended]
+    planned += [mating.child_for_empty_slot() for _ in range(num_vacant)]
     parents = [child.params for child in planned if child.is_child]
     params = iter(children_params(rules.explore, parents, exploring, perturbing_rng))
     planned = [
-        replace(successor, params=next(params)) if successor.is_child else successor
-        for successor in planned
+        replace(next_member, params=next(params)) if next_member.is_child else next_member
+        for next_member in planned
     ]
     return BreedingPlan(dict(zip(ended, planned, strict=False)), planned[len(ended) :])
 
@@ -89,7 +89,7 @@ def breed_untrained(
     scores: Scores,
     records: Mapping[str, OperatorRecord],
     rng: Generator,
-) -> dict[int, Successor]:
+) -> dict[int, NextMember]:
     """Return the children that come after the last interval, by place; all others stay.
 
     They play without training. Averages of networks that ended near each other are often stronger
@@ -103,7 +103,7 @@ def breed_untrained(
         scores.naming, scores.confirming, worst, mating.species, selecting_rng
     )
     children = {
-        place: mating.successor(place, replacement)
+        place: mating.next_member(place, replacement)
         for place, replacement in enumerate(replacements)
         if replacement.is_child
     }
@@ -147,43 +147,43 @@ class Mating:
         """Each member's species, K names: its shape; all are one where there is distillation."""
         return ["" if self._distillation() else member.shape for member in self.members]
 
-    def successor(self, place: int, replacement: selection.Replacement) -> Successor:
+    def next_member(self, place: int, replacement: selection.Replacement) -> NextMember:
         source = replacement.source
         if not replacement.is_child:
-            return Successor(
+            return NextMember(
                 (source,), kinds.Clone(), dict(self.members[source].params), is_child=False
             )
         if self.members[source].shape != self.members[place].shape:
             distillation = self._distillation()
             assert distillation is not None, "selection keeps to one species"
             params = dict(self.members[place].params)  # a species keeps its shape
-            return Successor((place, source), distillation, params)
+            return NextMember((place, source), distillation, params)
         return self._child(source)
 
-    def newcomer(self) -> Successor:
+    def child_for_empty_slot(self) -> NextMember:
         """Return what comes in an empty place: a child of a good member."""
         return self._child(
             selection.better_of_two(self.scores.strength, range(len(self.members)), self.rng)
         )
 
-    def _child(self, source: int) -> Successor:
+    def _child(self, source: int) -> NextMember:
         """Return a child that ``source`` has a part in, as its first parent unless pairs swap."""
         operator, parent = self._operator(), self.members[source]
         params = dict(parent.params)
         if isinstance(operator, kinds.Grow) and parent.growths:
             change = parent.growths[int(self.rng.integers(len(parent.growths)))]
-            return Successor((source,), operator, params | dict(change))
+            return NextMember((source,), operator, params | dict(change))
         mates = self._mates(source, operator)
         if isinstance(operator, kinds.HostAndAgent) and parent.is_pair and mates:
             return self._pair(source, mates)
         if isinstance(operator, kinds.MixingWeights | kinds.DistillationCrossover) and mates:
             other = selection.better_of_two(self.scores.strength, mates, self.rng)
-            return Successor((source, other), operator, params)
+            return NextMember((source, other), operator, params)
         if isinstance(operator, kinds.Grow | kinds.TwoParents):
             operator = kinds.Clone()  # the parent cannot grow, or has no mate
-        return Successor((source,), operator, params)
+        return NextMember((source,), operator, params)
 
-    def _pair(self, source: int, mates: Sequence[int]) -> Successor:
+    def _pair(self, source: int, mates: Sequence[int]) -> NextMember:
         """Return the child of a host and an agent: one of ``source``, the other of a mate.
 
         A mate is drawn by the strength of the one player that is taken from it.
@@ -192,10 +192,10 @@ class Mating:
         with_its_host = source, selection.better_of_two(agents, mates, self.rng)
         with_its_agent = selection.better_of_two(hosts, mates, self.rng), source
         pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
-        return Successor(pair, kinds.HostAndAgent(), dict(self.members[pair[0]].params))
+        return NextMember(pair, kinds.HostAndAgent(), dict(self.members[pair[0]].params))
 
     def _mates(self, source: int, operator: kinds.OperatorOptions) -> list[int]:
-        """Return who may be the second parent: kin of the first, if any, where weights mix.
+        """Return who may be the second parent: of the first's families, if any, where weights mix.
 
         Networks that share the beginning of their training stay so close that weights between them
         play as well; between others' lies a barrier that aligning them lowers, not removes (Frankle

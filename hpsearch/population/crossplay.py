@@ -237,9 +237,9 @@ def _joined(rows: Sequence[Sequence[CrossPlay]]) -> CrossPlay:
 
 
 def common_game(configs: Iterable[tuple[str, CommonConfig]]) -> GameConfig | None:
-    """Return the game that all know, of players as names and configurations; None if none play.
+    """Return the one game of all players, given as names and configurations; None without players.
 
-    Raises ConflictError if they know different games.
+    Raises ConflictError if they were trained for different games.
     """
     players = list(configs)
     names_of: dict[str, dict[str, None]] = {}  # in order; a pair of one name plays both sides

@@ -1,4 +1,4 @@
-"""Hyperparameters of children: their parents' ones, perturbed, or by a model of past improvements.
+"""Hyperparameters of children: their parents' perturbed, or chosen by a model of past gains.
 
 Perturbing: Jaderberg et al., Population based training of neural networks (arXiv 1711.09846),
 section 4.1.1, "perturb" and "resample"; unlike there, on the parameter's own scale and inside its
@@ -126,7 +126,7 @@ NOISES = (0.01, 0.1, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Kernel:
-    """The covariance of the process; the variance of its function is 1."""
+    """The covariance of the Gaussian process; the variance of its function is 1."""
 
     length_scale: float  # l, distance in x over which the function stays alike
     forgetting: float  # w, from 0 (the function never changes) to below 1
@@ -142,7 +142,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Posterior:
-    """The process after observations."""
+    """The Gaussian process, given observations."""
 
     kernel: Kernel
     x: Floats  # (n, D)

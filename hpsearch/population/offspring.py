@@ -1,4 +1,4 @@
-"""Offspring: what a child plays by, made from its parents as an operator says, and its test.
+"""Offspring: a child's networks, made from its parents' by an operator, and the child's test.
 
 Axes: P = 1, the child; in the test R samples of the starts.
 """

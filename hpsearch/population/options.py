@@ -22,11 +22,11 @@ class Synchronous:
 
     name: Literal["synchronous"] = "synchronous"
     quorum: PositiveShare = 0.75
-    """share of those waited for that must have ended their interval before the others are given up;
-    who was late for a match is not waited for again"""
+    """share of the members waited for that must have ended their interval before the minutes below
+    begin; a member that missed a match is not waited for again"""
     minutes: Annotated[float, Range(low=0.0)] = 30.0
-    """that the others may train longer than the quorum did, or wait for a machine after it; who
-    takes longer is judged with the next"""
+    """minutes that each of the others may train longer than the quorum did, or may then wait for a
+    machine; those that take longer are judged in the next match"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Matches:
     """What members play to be compared."""
 
     num_games: Positive = 256
-    """of each pair on the starts by which parents are named, and on fresh ones that confirm them"""
+    """of each pair on starts by which parents are chosen, and as many that confirm the choice"""
     max_steps: Positive = 100
     """moves after which a game counts as unfinished"""
     panel: tuple[OpponentName, ...] = ("random", "zeillinger", "choose_first", "choose_last")
@@ -63,13 +63,13 @@ class Matches:
 
 @dataclass(frozen=True)
 class Truncation:
-    """The worst give way to copies of the best."""
+    """The worst members are replaced by children of the best."""
 
     name: Literal["truncation"] = "truncation"
     share: GivingWay = 0.25
     """of the members"""
     confidence: Confidence = 0.9
-    """chance of being stronger that a copy needs to take a member's place"""
+    """a member is replaced only if the chance that the parent is stronger is at least this"""
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ class Tournament:
     elites: NonNegative = 1
     """members that live on"""
     confidence: Confidence = 0.9
-    """chance of being stronger that a parent needs to take another's place"""
+    """a member is replaced only if the chance that the parent is stronger is at least this"""
 
 
 @dataclass(frozen=True)
 class Pareto:
-    """Members that others surpass in every way give way to children of the unsurpassed."""
+    """Dominated members are replaced by children of the first Pareto front."""
 
     name: Literal["pareto"]
     objectives: tuple[Objective, ...] = ("strength", "robustness", "size")
     share: GivingWay = 0.25
     """of the members"""
     confidence: Confidence = 0.9
-    """chance of lying in a better front that a parent needs to take a member's place"""
+    """a member is replaced only if the parent lies in a better front with at least this chance"""
     worst: PositiveShare = 0.3
     """share of opponents, the hardest ones, over which robustness is the mean"""
     nearest: Positive = 3
@@ -185,7 +185,7 @@ class Adoption:
     num_games: Positive = 1000
     """against each opponent"""
     confidence: Share = 0.5
-    """chance that the copy is stronger, above which it is adopted instead"""
+    """if the chance that the copy is stronger exceeds this, the copy is adopted instead"""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Closing:
     """by which they are made, the more often the more of theirs were adopted"""
     generations: Positive = 4
     share: Annotated[float, Range(low=0.0, high=0.5, open_low=True)] = 0.5
-    """of the members, the worst ones, that give way"""
+    """of the members: the worst ones, which are replaced"""
 
 
 @dataclass(frozen=True)

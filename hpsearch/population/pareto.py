@@ -81,7 +81,7 @@ def crowding_distance(objectives: npt.ArrayLike) -> Floats:
 def nsga2_order(objectives: npt.ArrayLike) -> Ints:
     """Return the members of (K, M), best first, int64 (K,).
 
-    Fronts in their order; within a front, who has more room around it first, of equals the earlier.
+    The first front first; within a front by falling crowding distance, of equals the earlier first.
     """
     values = _checked(objectives)
     fronts = front_of_each(values)

@@ -1,11 +1,11 @@
 """Survivor selection: which members are replaced, by children of which.
 
-Parents are named by their results on one set of starts and confirmed by those on another, since the
+Parents are chosen by results on one set of starts and confirmed by those on another, since the
 best of many were also lucky; without a surely better parent a member keeps its place. Only members
 of one species can take each other's places. High is good; a score that is not a number, of a member
 that failed, is the lowest there is. Axes: K members, R samples, M objectives.
 
-All rules take scores ``naming`` on the starts that name parents and ``confirming`` on others,
+All rules take scores ``naming`` on the starts that choose parents, ``confirming`` on others,
 (R, K), and the name of each member's ``species``.
 """
 

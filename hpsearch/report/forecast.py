@@ -1,7 +1,7 @@
-"""What a study will cost, as far as something was measured that is like it.
+"""Forecasts what a study will cost, from the measured speed of similar training, if there is any.
 
-Its own jobs, or else a row of reports/benchmarks/shares.csv: steps whose gradients take about as
-many multiplications take about as long, on a like machine.
+That of its own jobs, or else a row of reports/benchmarks/shares.csv: on a similar machine, steps
+whose gradients take about as many multiplications take about as long.
 """
 
 import csv

@@ -114,7 +114,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def left_texts(progress: Progress) -> list[str]:
-    """Return the time left; nothing in a match or the last evaluation, which make no steps."""
+    """Return the time left; an empty list while no steps are made (a match, a last evaluation)."""
     if progress.counts["running"]:
         is_known = progress.time_left != DONE
     else:

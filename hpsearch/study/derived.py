@@ -212,7 +212,7 @@ def write_replay(
 
 MEMBERS: Final = 8
 GENERATIONS: Final = 6
-INTERVALS: Final = 10  # of which a whole training of the first founder would consist
+INTERVALS: Final = 10  # the first founder's training is divided into this many intervals
 OWN_SEEDS: Final = HELD_OUT // 2  # added to the first study's seed: neither search nor confirmation
 LEARNING: Final = operators.Distillation(
     num_steps=200,

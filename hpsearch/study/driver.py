@@ -42,18 +42,18 @@ from hpsearch.study.view import trial_line
 
 
 def groups(
-    waiting: Sequence[Trial], kin: Callable[[Trial], Hashable], members_per_job: int
+    waiting: Sequence[Trial], group_key: Callable[[Trial], Hashable], members_per_job: int
 ) -> list[list[Trial]]:
     """Return the trials of each job to submit, those that have waited longest first.
 
-    Trials of one job are of one kin: of one shape, and of one island where there are islands. Those
+    Trials of one job have one `group_key`: one shape, and one island where there are islands. Those
     that an interruption threw out of one job go on together, so that an interrupted study trains as
     an uninterrupted one does; one that took too much memory together with others goes on alone.
     """
     together: dict[Hashable, list[Trial]] = {}
     for trial in sorted(waiting, key=lambda trial: trial.number):
         alone = trial.number if trial.is_alone else None
-        together.setdefault((trial.job, kin(trial), alone), []).append(trial)
+        together.setdefault((trial.job, group_key(trial), alone), []).append(trial)
     jobs = [
         group[start : start + members_per_job]
         for group in together.values()
@@ -230,7 +230,7 @@ class Driver(DriverPart):
         stops = self.state.status == STOPPING
         waiting = [trial for trial in self.state.waiting() if trial.attempts or not stops]
         members_per_job = self._study.spec.executor.members_per_job
-        not_given = self._pilots.give(groups(waiting, self._trials.kin, members_per_job))
+        not_given = self._pilots.give(groups(waiting, self._trials.group_key, members_per_job))
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._study.refills and not (not_given or breeds_on or self._will_ask()):
             self._pilots.close_all()

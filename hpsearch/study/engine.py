@@ -1,7 +1,7 @@
-"""Connecting to databases: what passes by itself is repeated, and what every error means.
+"""Connects to databases: retries temporary failures, and gives each error a sentence.
 
 A server that is away, or a lock, is waited for with growing pauses, for PATIENCE seconds; then it
-is a `StorageUnavailableError`, which `recorder.Outage` waits out. Everything else stays wrong.
+is a `StorageUnavailableError`, which `recorder.Outage` waits out. All other errors are not retried.
 """
 
 import random

@@ -1,7 +1,7 @@
-"""A study as metrics for Prometheus, served by its driver; no study ends for want of them.
+"""A study as metrics for Prometheus, served by its driver; a failure here never ends the study.
 
-Names begin with hpsearch_study_, and every metric has the label study. Counters of what the events
-tell go on where a driver before left off; those of the driver itself begin with it.
+Names begin with hpsearch_study_, and every metric has the label study. Counters made
+from events go on where an earlier driver stopped; those of the driver itself begin at 0 with it.
 """
 
 import time

@@ -187,8 +187,8 @@ class Outage:
         """Take what tells a user that the database went away, and that it is back.
 
         ``note`` is given what is wrong before each pause, of half a minute at most; ``should_stop``
-        ends the waiting. ``waits_at_start``: wait, without end, also for one that was never
-        reached, where no user could have mistyped its address.
+        ends the waiting. ``waits_at_start``: wait without limit even if the database never
+        answered; for drivers without a terminal, whose URL was tested before.
         """
         self._tell = tell
         self._note = note

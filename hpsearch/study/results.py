@@ -1,4 +1,4 @@
-"""What becomes of trials whose attempts ended, and what they wrote: told to Optuna once."""
+"""Decides what becomes of trials whose attempts ended, and tells Optuna each result once."""
 
 from dataclasses import asdict
 from enum import Enum
@@ -212,7 +212,7 @@ class Results(DriverPart):
         told = {
             "birth": None if birth is None else asdict(birth),
             "node": None,
-            "takeovers": [asdict(takeover) for takeover in exchanges.takeovers],
+            "takeovers": [asdict(exploit) for exploit in exchanges.takeovers],
             "lent": [asdict(descent.node(loan.step, loan.sha256)) for loan in exchanges.loans],
         }
         if outcome == COMPLETE and sha256 is not None:

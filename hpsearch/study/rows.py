@@ -99,7 +99,7 @@ def _local(stored: datetime | None) -> datetime | None:
     return stored.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)
 
 
-def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
+def insert_trial(storage: RDBStorage, study_id: int, unwritten: FrozenTrial) -> int:
     with _create_scoped_session(storage.scoped_session) as session:
         # As Optuna does: no other thread may count the trials meanwhile.
         models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
@@ -107,7 +107,7 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
             study_id=study_id,
             number=None,
             state=TrialState.RUNNING,
-            datetime_start=draft.datetime_start,
+            datetime_start=unwritten.datetime_start,
         )
         session.add(trial)
         session.flush()
@@ -116,16 +116,16 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
             {
                 "trial_id": trial.trial_id,
                 "param_name": name,
-                "param_value": distribution.to_internal_repr(draft.params[name]),
+                "param_value": distribution.to_internal_repr(unwritten.params[name]),
                 "distribution_json": distribution_to_json(distribution),
             }
-            for name, distribution in draft.distributions.items()
+            for name, distribution in unwritten.distributions.items()
         ]
         if parameters:
             session.execute(insert(models.TrialParamModel), parameters)
         for model, attrs in (
-            (models.TrialSystemAttributeModel, draft.system_attrs),
-            (models.TrialUserAttributeModel, draft.user_attrs),
+            (models.TrialSystemAttributeModel, unwritten.system_attrs),
+            (models.TrialUserAttributeModel, unwritten.user_attrs),
         ):
             texts = {name: json.dumps(value) for name, value in attrs.items()}
             key = {"trial_id": trial.trial_id}

@@ -63,7 +63,7 @@ def _qmc_points(space: SearchSpace, seed: int, qmc_options: options.QMCOptions) 
 
         sequence = {"sobol": qmc.Sobol, "halton": qmc.Halton}[qmc_options.sequence]
         engine = sequence(len(space.order), scramble=True, seed=seed)
-        if number:  # Sobol refuses to skip no point
+        if number:  # Sobol.fast_forward(0) raises ValueError
             engine.fast_forward(number)
         shares = zip(space.order, engine.random(1)[0], strict=True)
         return {name: space.parameters[name].quantile(float(share)) for name, share in shares}

@@ -7,8 +7,8 @@ mirror: right as long as no other process writes, as the driver's lease ensures.
 A write whose connection was lost may have arrived, so it is repeated: most end up the same, and
 whether a trial was created or told is looked up. If the database stays away, trials are read anew.
 
-A new trial is a draft in memory until all its parameters are suggested, and is then written once,
-whole. A driver that dies before leaves nothing: the next one suggests the same.
+A new trial stays in memory, unwritten, until all its parameters are suggested, and is then written
+once, whole. A driver that dies before leaves nothing: the next one suggests the same.
 """
 
 import copy
@@ -37,7 +37,7 @@ from hpsearch.study.url import hide_password
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DRAFT = -1  # id of the draft
+UNWRITTEN = -1  # id of a trial that is not written yet
 
 
 def open_storage(url: str) -> "MirroredStorage":
@@ -78,7 +78,7 @@ class MirroredStorage(BaseStorage):
         self._directions: dict[int, list[StudyDirection]] = {}
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
-        self._draft: FrozenTrial | None = None
+        self._unwritten: FrozenTrial | None = None
         self._lock = threading.RLock()
 
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
@@ -124,23 +124,23 @@ class MirroredStorage(BaseStorage):
     # New trials.
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """Write a new trial, or begin a draft, which replaces the one before."""
+        """Write a new trial, or keep it unwritten, in place of the unwritten one before."""
         if template_trial is not None or not self._writes_behind:
             create = self._backend.create_new_trial
             return self._create(study_id, lambda: create(study_id, template_trial))
-        self._draft = create_trial(state=TrialState.RUNNING)
-        self._draft.number = len(self._loaded(study_id))
-        self._draft.datetime_start = datetime.now()
-        self._draft._trial_id = DRAFT
-        return DRAFT
+        self._unwritten = create_trial(state=TrialState.RUNNING)
+        self._unwritten.number = len(self._loaded(study_id))
+        self._unwritten.datetime_start = datetime.now()
+        self._unwritten._trial_id = UNWRITTEN
+        return UNWRITTEN
 
     def discard(self) -> None:
-        self._draft = None
+        self._unwritten = None
 
     def keep(self, study_id: int) -> None:
-        if self._draft is not None:
-            draft, self._draft = self._draft, None
-            self._create(study_id, lambda: insert_trial(self._backend, study_id, draft))
+        if self._unwritten is not None:
+            trial, self._unwritten = self._unwritten, None
+            self._create(study_id, lambda: insert_trial(self._backend, study_id, trial))
 
     def _create(self, study_id: int, write: Callable[[], int]) -> int:
         with self._lock, self._forgetting_if_lost(study_id):
@@ -239,9 +239,9 @@ class MirroredStorage(BaseStorage):
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
-            if trial_id == DRAFT:
-                assert self._draft is not None, "a draft's id is not used after it was kept"
-                return self._draft
+            if trial_id == UNWRITTEN:
+                assert self._unwritten is not None, "the id is not used once it is written"
+                return self._unwritten
             if trial_id in self._places:
                 study_id, index = self._places[trial_id]
                 return self._trials[study_id][index]
@@ -250,7 +250,7 @@ class MirroredStorage(BaseStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        """Return the trials of a study, the draft among those that run."""
+        """Return the trials of a study, the unwritten one among those that run."""
         with self._lock:
             trials = self._loaded(study_id)
             waiting_alone = states == (TrialState.WAITING,)
@@ -259,8 +259,8 @@ class MirroredStorage(BaseStorage):
             chosen = [trial for trial in trials if states is None or trial.state in states]
             if waiting_alone and not chosen:
                 self._may_wait.remove(study_id)
-            if self._draft is not None and (states is None or TrialState.RUNNING in states):
-                chosen.append(self._draft)
+            if self._unwritten is not None and (states is None or TrialState.RUNNING in states):
+                chosen.append(self._unwritten)
         return copy.deepcopy(chosen) if deepcopy else chosen
 
     def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
@@ -278,21 +278,21 @@ class MirroredStorage(BaseStorage):
     def _written(
         self, write: Callable[..., None], trial_id: int, *values: Any
     ) -> Iterator[FrozenTrial]:
-        """Give a trial of the mirror, to be changed as in the database; the draft there alone.
+        """Give a trial of the mirror, to be changed as in the database; an unwritten one only here.
 
         Of a trial that is not in the mirror it gives a copy, which is not kept.
         """
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
-            if trial_id != DRAFT:
+            if trial_id != UNWRITTEN:
                 self._persist(lambda: write(trial_id, *values))
             yield self._replace(trial_id)
 
     def _replace(self, trial_id: int) -> FrozenTrial:
         """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
         trial = copy.copy(self.get_trial(trial_id))
-        if trial_id == DRAFT:
-            self._draft = trial
+        if trial_id == UNWRITTEN:
+            self._unwritten = trial
         elif trial_id in self._places:
             study_id, index = self._places[trial_id]
             self._trials[study_id][index] = trial

@@ -1,4 +1,4 @@
-"""The trials of a study in Optuna: asked, reported, told."""
+"""The trials of a study in Optuna: asks for them, reports their values, tells their results."""
 
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -188,8 +188,8 @@ class Trials:
             return None
         return str(stored.user_attrs.get(FAILURE, LOST))
 
-    def kin(self, trial: Trial) -> Hashable:
-        """Return the same for trials that one job trains: of one shape, and of one island."""
+    def group_key(self, trial: Trial) -> Hashable:
+        """Return the same for trials that can share a job: of one shape, and of one island."""
         return self.shape(trial), island_number(trial.origin, self._study.spec.population)
 
     def config(self, trial: Trial) -> TrainerConfig:

@@ -88,10 +88,10 @@ def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
     return {number: aged.heartbeat for number, aged in newest.items()}
 
 
-SETTLED = 2.0  # at most so many times the shorter estimate is the longer one
-SETTLED_SHARE = 0.02  # of the steps that were to be made: before so many are, nothing is settled
-SECONDS_TO_JUDGE_BY = 10.0  # since the beginning; the first signs of life tell little
-RECENT = 1 / 3  # of the time so far counts as just now
+SETTLED = 2.0  # the longer estimate may be at most this many times the shorter
+SETTLED_SHARE = 0.02  # of all steps to be made; there is no estimate before this share is made
+SECONDS_TO_JUDGE_BY = 10.0  # since the beginning; the first heartbeats say little about the speed
+RECENT = 1 / 3  # this last share of the time so far counts as recent
 
 TimeLeft = tuple[float, float]  # seconds: at least, at most
 DONE: TimeLeft = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""What the folder of a checkpoint is called, and what it is known by; needs no torch."""
+"""Names of checkpoint folders, and the hash that identifies a checkpoint; needs no torch."""
 
 import hashlib
 from pathlib import Path

@@ -373,7 +373,7 @@ def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterat
             "schedules count those steps too"
         )
         if isinstance(role.optim, OldAdam) and role.optim.args.weight_decay:
-            text = "Adam has none here; adamw takes it away from the weights directly"
+            text = "adam has none here; adamw has it, applied to the weights, not to the gradients"
             left_out[f"{name}.optim.args.weight_decay"] = text
     if old.replay_buffer.deactivate:
         left_out["replay_buffer.deactivate"] = "Q-learning always learns from a buffer"

@@ -32,9 +32,9 @@ class CudaRecorder:
         present.wait_stream(stream)
 
     def record(self, function: Function) -> Function:
-        """Return what does again what the function does, which is not done now.
+        """Record the function without executing it; return a callable that replays the recording.
 
-        What the function allocates stays the graph's.
+        Memory that the function allocates belongs to the recording.
         """
         graph = torch.cuda.CUDAGraph()
         # The thread that watches the GPU's memory must not break the recording.
@@ -61,7 +61,7 @@ class Graphs:
         self._replays: dict[str, Function] = {}
 
     def run(self, name: str, function: Function) -> None:
-        """Do what ``function`` does, which is always the same one under a name."""
+        """Run ``function``; from the third call on replay its recording. One function a name."""
         if self._recorder is None:
             function()
             return

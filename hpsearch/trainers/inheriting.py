@@ -19,9 +19,9 @@ from hpsearch.trainers.config import TrainerConfig, read_config, shape_differenc
 from hpsearch.trainers.trainer import AnyTrainer
 
 DRAWN: Final = ("counters", "starts")
-"""what state that counts random numbers is called, whichever part draws them"""
+"""last parts of the names of state that counts the random numbers drawn"""
 OF_NETWORKS: Final = ("net.", "target_net.", "optimizer.", "snapshots.")
-"""what of a role's state has the form of its networks, or is told of them"""
+"""first parts of the names of a role's state whose shape follows its networks"""
 
 
 def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:

@@ -1,4 +1,4 @@
-"""The published match: games begun in so many moves of one game after another.
+"""The published match: how many games a pair begins within a fixed number of moves.
 
 What counts, where the published code (hironaka's validator) leaves it open: coordinates are uniform
 on 0..19, since its max_value of 20 is not included. A start is neither reduced nor asked whether it

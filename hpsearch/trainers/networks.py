@@ -33,7 +33,7 @@ from hpsearch.trainers.ranks import ALONE, Ranks, mean_and_variance
 
 
 def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
-    """Return first weights float32 (P, W); ``stream`` has a row a member."""
+    """Return random initial weights float32 (P, W); ``stream`` has a row for each member."""
     noise = stream.uniform(layout.size)
     drawn = []
     for affine in layout.affines:
@@ -43,7 +43,7 @@ def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
 
 
 def _drawn(affine: Affine, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a layer's first weight and bias for uniform noise; a norm changes nothing at first."""
+    """Return a layer's initial weight and bias, made of uniform noise; a norm begins as 1 and 0."""
     if affine.kind != "linear":
         return torch.ones_like(weight), torch.zeros_like(bias)
     if affine.init == "orthogonal":

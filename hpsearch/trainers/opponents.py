@@ -40,7 +40,7 @@ class SavedPlayer:
 
     @cached_property
     def policy(self) -> LearnedPolicy:
-        """How it plays; always the same object, by which a match knows that players are one."""
+        """How it plays, with the weights that it was saved with."""
         return LearnedPolicy(self.net, self.style.weigh)
 
 
@@ -158,13 +158,13 @@ class Snapshots:
         return any(step > 0 and step % self._options.sync.interval == 0 for step in steps)
 
     def count(self, done: Tensor, meets: Tensor) -> None:
-        """Take in which games ended with this move, of those that meet a snapshot; bool (P, B)."""
+        """Count a move of the games that meet a snapshot, and those that it ended; bool (P, B)."""
         places = (self._options.at_once, -1)
         self._moves += meets.unflatten(1, places).sum(dim=2)
         self._finished += (done & meets).unflatten(1, places).sum(dim=2)
 
     def count_own(self, done: Tensor) -> None:
-        """Take in which games bool (P, B) that the role itself learns in ended with this move."""
+        """Count a move of the games in which the role learns, and those it ended, bool (P, B)."""
         self._own[:, 0] += done.shape[1]
         self._own[:, 1] += done.sum(dim=1)
 
@@ -229,8 +229,8 @@ class Snapshots:
     def _take(self, source: Network, step: Tensor, due: Tensor) -> None:
         """Write the networks over the oldest snapshot where ``due`` bool (P,)."""
         place = (self._count % self._options.size)[:, None]
-        # As hard as the hardest so far. Places that hold none yet have the result 1: the least for
-        # an agent; for a host, where it is the most, they are left out, but not before the first.
+        # As hard as the hardest so far. An empty slot has the result 1: the weakest agent's, which
+        # `amin` ignores, but the strongest host's, so it is masked, except before the first one.
         known = (self.taken >= 0) | (self._count == 0)[:, None]
         is_agent = self._role == "agent"
         hardest = self.result.amin(dim=1) if is_agent else (self.result * known).amax(dim=1)

@@ -1,4 +1,4 @@
-"""What has been published of players of this game, as data: what ours are laid beside.
+"""Published results of players of this game, as data, with which ours are compared.
 
 Sources: the README files and pictures of the system `hironaka` (its experiments
 small-scale-against-choosefirst-v0 and hironaka-zero-beta), and runs of its code with integers.
@@ -12,7 +12,7 @@ Rows = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class PublishedMatch:
-    """Games of one pair begun in 10,000 moves of one game after another."""
+    """How many games a pair began within 10,000 moves, played one game after another."""
 
     host: str
     agent: str

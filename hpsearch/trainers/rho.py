@@ -1,4 +1,4 @@
-"""rho, the measure of a host-agent pair: games decided a move, with its uncertainty.
+"""rho, the measure of a host-agent pair: games ended per move, with its uncertainty.
 
 rho = (S - over at start) / (sum of the lengths of finished games + cap * unfinished), S games.
 Our starts are never over, so rho is one over the mean length, unfinished games counted at the cap.

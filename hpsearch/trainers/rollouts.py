@@ -1,4 +1,4 @@
-"""Who plays in the games in which roles learn, and these games.
+"""The games in which roles learn, and who plays in them.
 
 The players are learners, scripted or saved players, and snapshots. Axes: P members, B games, N
 points, D coordinates, F numbers of an observation, T moves.

@@ -1,4 +1,4 @@
-"""Trainer: what every training algorithm stands on.
+"""Trainer: the base class of every training algorithm.
 
 Axes: P members.
 Every piece of changing state is a tensor whose first axis is the member: a checkpoint of member p

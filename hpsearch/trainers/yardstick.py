@@ -1,4 +1,4 @@
-"""The exact yardstick: a player's worst case beside the best that there is, move by move.
+"""The exact yardstick: a player's worst case compared with best play, move by move.
 
 For a host the worst case is the longest game that any agent can make it play, for an agent the
 shortest one that any host needs against it. The exact value (`hpsearch.game.solver`) lies between

@@ -75,8 +75,10 @@ def compared(view: StudyView, champion: int, trials: Sequence[int]) -> dict[int,
     players = list(dict.fromkeys([champion, *trials]))
     folders = [str(view.folder.trial(number).root) for number in players]
     how = HowToPlay(NUM_GAMES, STARTS, sampled=False, device=torch.device("cpu"))
-    entrants = find_players(folders, view.folder.root.parent, top=1, panel=False, device=how.device)
-    played = play_round_robin(entrants, how)
+    round_robin = find_players(
+        folders, view.folder.root.parent, top=1, panel=False, device=how.device
+    )
+    played = play_round_robin(round_robin, how)
     rho = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
     # The first sample is what was measured, the others say how sure that is.
     logs = np.log(np.concatenate([played.rho()[None], rho]))

@@ -24,5 +24,5 @@ def test_what_a_replaced_attempt_says_once_more_is_there_once():
     """SQL takes each checkpoint once, and the last takeover says by what a trial learns."""
     record = Exchanges()
     for step in (10, 20, 30, 20):
-        record = record.with_takeover(takeover(step)).with_loan(loan(step))
+        record = record.with_exploit(takeover(step)).with_donation(loan(step))
     assert record == exchanges(10, 20, 30)

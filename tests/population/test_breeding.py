@@ -301,7 +301,7 @@ def test_weights_mix_with_kin_where_there_is_any():
         mixed |= {place.parents for place in plan(rules, who, scores, seed=seed).places.values()}
         taught |= {place.parents for place in plan(others, who, scores, seed=seed).places.values()}
     assert mixed == {(0,), (0, 2)}  # the elite, and its children
-    assert {second for _, second in taught - {(0,)}} > {2, 3}  # who teaches need not be kin
+    assert {second for _, second in taught - {(0,)}} > {2, 3}  # who teaches may be of any family
 
 
 def test_weights_of_one_without_kin_mix_with_the_next_best():

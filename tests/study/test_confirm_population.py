@@ -11,7 +11,7 @@ from fakes import FakeExecutor
 from test_population_study import population_study, teaching
 
 from hpsearch.analysis.examination import SPLIT
-from hpsearch.analysis.held_out import rematch
+from hpsearch.analysis.held_out import rerun_last_match
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
@@ -114,4 +114,4 @@ def test_without_a_match_it_says_so(tmp_path):
         driver.start()
     view = open_view("quick", tmp_path / "runs")
     with pytest.raises(HpsearchError, match="no match of quick has been judged yet"):
-        rematch(view, study.spec.population, 3, 10)
+        rerun_last_match(view, study.spec.population, 3, 10)

@@ -203,7 +203,7 @@ def test_a_driver_that_is_overtaken_while_it_asks_creates_no_trial(
     keep = MirroredStorage.keep
 
     def overtaken(storage: MirroredStorage, study_id: int) -> None:
-        if storage.get_n_trials(study_id, [TrialState.RUNNING]) == 3:  # the draft is one of them
+        if storage.get_n_trials(study_id, [TrialState.RUNNING]) == 3:  # the unwritten one too
             hold(study, "elsewhere/1/2.00", clock.now)
         keep(storage, study_id)
 

@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.rows import insert_trial
-from hpsearch.study.storage import DRAFT, MirroredStorage, open_storage
+from hpsearch.study.storage import UNWRITTEN, MirroredStorage, open_storage
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_nothing_is_written_before_the_trial_is_whole(
 ) -> None:
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0)
-    assert (trial.number, trial._trial_id) == (0, DRAFT)
+    assert (trial.number, trial._trial_id) == (0, UNWRITTEN)
     assert [trial.number for trial in study.trials] == [0]
     assert study.trials[0].params == trial.params
     assert stored(storage) == []
@@ -79,7 +79,7 @@ def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: MirroredS
         "net": CategoricalDistribution(["a", "b"]),
     }
     assert trial.system_attrs == {"drawn": {"lr": [1.5, None]}}
-    storage.keep(study._study_id)  # there is no draft any more
+    storage.keep(study._study_id)  # there is no unwritten trial any more
     assert storage.get_all_trials(study._study_id) == stored(storage)
 
 
@@ -103,8 +103,8 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredSto
 def test_a_trial_that_arrived_unseen_is_found(
     study: optuna.Study, storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(backend: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
-        insert_trial(backend, study_id, draft)
+    def lost(backend: RDBStorage, study_id: int, unwritten: FrozenTrial) -> int:
+        insert_trial(backend, study_id, unwritten)
         raise StorageUnavailableError("the connection was lost")
 
     monkeypatch.setattr("hpsearch.study.storage.insert_trial", lost)

@@ -7,7 +7,7 @@ import torch
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.dqn import huber
 
-PAIRS_AND_MORE = ((0, 1), (0, 2), (1, 2), (0, 1, 2))  # GAME.md's host actions for D = 3
+PAIRS_AND_MORE = ((0, 1), (0, 2), (1, 2), (0, 1, 2))  # all subsets that a host may choose for D = 3
 BOTH_LEARN = {"agent": "learn"}
 
 

@@ -76,7 +76,7 @@ def test_published_number_at_5x3():
 
 
 def test_all_coord_never_ends_a_game_against_choose_first():
-    """GAME.md: 10 games begun in 10,000 moves, all capped. Each game counts as the cap."""
+    """Published: 10 games begun in 10,000 moves, all capped. Each game counts as the cap."""
     (metrics,) = measure_hosts(
         ScriptedPolicy("all_coord"), ["choose_first"], 1, measurement(max_steps=60)
     )

@@ -1,4 +1,4 @@
-"""rho against GAME.md's formula by hand."""
+"""rho against its published formula, computed by hand."""
 
 import math
 

@@ -5,8 +5,8 @@ points, and functions touch no other row, so everything costs what the points co
 soon has three or four. What the loops write points or observations to holds padding everywhere
 before: to fill memory as a whole is cheaper than to fill every game after its last point.
 
-``coordinates``, from `unrolled`, are D of anything. The compiler knows the length of a tuple, as it
-does not know that of an array, and unrolls the loops over it.
+``coordinates``, from `unrolled`, only carry the number D, as their length. For the usual D they are
+a tuple, whose length the compiler knows, so it unrolls loops over them; otherwise an array.
 
 Axes: G games of all members, P members, B games of one, N points, D coordinates.
 """

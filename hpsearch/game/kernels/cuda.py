@@ -27,10 +27,10 @@ from hpsearch.game.rules import GameConfig, HostActionEncoder
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 
 NUM_WARPS: Final = 1
-"""Warps of a program; to be tuned. More than one wait for each other's longest loop."""
+"""Warps of a program. With more than one, all would wait for the longest loop of any of them."""
 
 LANES: Final = 32 * NUM_WARPS
-"""Rows of a program; to be tuned, but with fewer than its threads these would repeat each other."""
+"""Rows of a program. With fewer rows than threads, several threads would do the same work."""
 
 INTERPRETED_LANES: Final = 2**17
 """Rows of a program in the interpreter, which runs one program after another, each in numpy."""

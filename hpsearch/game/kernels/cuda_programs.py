@@ -405,7 +405,7 @@ def move(
     tl.store(capped + games, are_now_capped, mask=inside)
 
 
-# Assertions need debug; the launch switches off what else that would check.
+# The assertion needs debug. The launch (`cuda._run`) turns off debug's checks of every sum.
 @triton.jit(
     do_not_specialize=["num_games", "games_per_member", "max_value", "max_steps"], debug=True
 )

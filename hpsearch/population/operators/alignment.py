@@ -1,7 +1,7 @@
-"""Alignment: the hidden units of one parent in the order in which the other has the like.
+"""Alignment: the hidden units of one parent, ordered like the similar units of the other.
 
 A network computes the same when the units of a group trade places, so averaging and crossover by
-unit presuppose one order. Weight matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836,
+unit need one common order. Weight matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836,
 algorithm 1), by permutations, of heads too; not by the scales of ReLU, the signs of tanh, or the
 linear maps between queries and keys.
 Axes: P members, U units of a group.

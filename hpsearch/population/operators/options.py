@@ -115,7 +115,7 @@ class Grow:
 
 
 MixingWeights = LayerCrossover | UnitCrossover | AlignedAverage
-"""operators of two parents of one structure, whose second is kin of the first where there is any"""
+"""operators of two parents of one structure, the second of the first's family where there is one"""
 
 TwoParents = HostAndAgent | MixingWeights | DistillationCrossover
 

@@ -1,4 +1,4 @@
-"""Safe mutation: noise that moves a player no further than asked for.
+"""Safe mutation: noise on weights that changes what a player does by no more than a bound.
 
 Lehman, Chen, Clune, Stanley, Safe mutations for deep and recurrent neural networks through output
 gradients, arXiv 1712.06563 (SM-G-SUM and SM-R): the proximal mutation of Bodnar et al., arXiv

@@ -1,4 +1,4 @@
-"""Cycles of best answers: agent x holds host a down, host b beats x, agent y holds b down.
+"""Cycles of best answers: agent x is the best against host a, host b against x, agent y against b.
 
 Where there is one, no host is the best, and training against the newest opponent alone goes round.
 How much of a payoff is cyclic is told by a Hodge decomposition (Jiang, Lim, Yao, Ye, Mathematical

@@ -96,7 +96,7 @@ def symbol(place: int) -> str:
 
 
 def line(place: int, width: float) -> dict[str, Any]:
-    """Return the look of the line in this place, unlike its neighbours in colour or dashes."""
+    """Return the style of line number ``place``; others have another colour or other dashes."""
     dash = DASHES[place // len(COLOURS) % len(DASHES)]
     return {"color": colour(place), "dash": dash, "width": width}
 

@@ -1,6 +1,6 @@
 """Everything that a page is made of, gathered before anything is drawn.
 
-What is missing is the sentence that says why.
+Where something is missing, a sentence in its place says why.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -169,7 +169,7 @@ def gather(
 def _best(view: StudyView) -> tuple[Trial | None, bool]:
     """Return the trial that `export` takes, and whether a confirmation named it."""
     confirmed = None
-    with suppress(CorruptError, DiskError):  # of which the page says more, in its place below
+    with suppress(CorruptError, DiskError):  # the page's section on it says why
         confirmed = read_confirmed(view)
     return confirmed if confirmed is not None and confirmed[1] else (view.best(), False)
 

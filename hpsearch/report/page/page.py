@@ -108,7 +108,7 @@ def _snapshots(view: StudyView) -> list[str]:
 
 
 def _from_here(path: str | Path) -> str:
-    """Return a path from the folder in which the page is made; it tells strangers no more."""
+    """Return a path, without the present folder if it lies there: readers elsewhere lack that."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
 

@@ -1,4 +1,4 @@
-"""How a search went and its trials learned; a second study laid over it, by the same objective."""
+"""How a search went and its trials learned, also beside a second study of the same objective."""
 
 import time
 from collections import Counter

@@ -9,7 +9,7 @@ import numpy as np
 from hpsearch.cluster.records import Fresh, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
 from hpsearch.population import options
-from hpsearch.population.breeding import JudgedMember, Successor, breed, breed_untrained
+from hpsearch.population.breeding import JudgedMember, NextMember, breed, breed_untrained
 from hpsearch.population.explore import Exploring
 from hpsearch.population.fitness import MatchStanding, Places, Scores, score
 from hpsearch.population.operators.options import Clone, Grow
@@ -147,8 +147,8 @@ class Judge:
         members, operators = self._members(played), played.population.operators
         born = breed_untrained(self._options, closing, members, scores, operators, rng)
         children = []
-        for place, successor in born.items():
-            child = self._next(played, played.roster.members[place].member, successor)
+        for place, next_member in born.items():
+            child = self._next(played, played.roster.members[place].member, next_member)
             # Not the key of the member's next interval: that one may be planned too, and is asked
             # for if the budget is raised.
             key = f"{child.key}, closing"
@@ -204,8 +204,8 @@ class Judge:
 
     # The trials that come next.
 
-    def _next(self, played: PlayedMatch, member: int, successor: Successor) -> PlannedTrial:
-        parents = [played.roster.members[index] for index in successor.parents]
+    def _next(self, played: PlayedMatch, member: int, next_member: NextMember) -> PlannedTrial:
+        parents = [played.roster.members[index] for index in next_member.parents]
         parent_steps = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
         founder = parents[0].origin.founder if parents[0].origin is not None else None
         return PlannedTrial(
@@ -214,20 +214,20 @@ class Judge:
             generation=played.match.number,
             parents=tuple(parent.number for parent in parents),
             parent_steps=parent_steps,
-            operator=asdict(successor.operator),
-            is_child=successor.is_child,
-            params=self._params(successor, parent_steps[0], founder),
+            operator=asdict(next_member.operator),
+            is_child=next_member.is_child,
+            params=self._params(next_member, parent_steps[0], founder),
             steps=parent_steps[0] + self._options.interval,
             founder=founder,
         )
 
     def _params(
-        self, successor: Successor, first_step: int, founder: int | None
+        self, next_member: NextMember, first_step: int, founder: int | None
     ) -> Mapping[str, Any]:
         """Return what a trial that begins at a step, of a line from a founder, learns by."""
         explore = self._options.explore
         if not isinstance(explore, options.Schedule):
-            return successor.params
+            return next_member.params
         line_start = 0 if founder is None else step_of(self._options.founders[founder])
         # Counted along the line, not by matches: a member that was late for one skips no interval.
         index = (first_step - line_start) // self._options.interval

@@ -1,4 +1,4 @@
-"""A trial's ancestry: for its folder, the graph and selection; its island; what it improved."""
+"""The ancestry of trials, for their folders, the graph and selection; islands; past gains."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -108,9 +108,9 @@ def dead_ends(state: StudyState) -> Iterator[int]:
     population = state.population
     if not population.has_begun:
         return
-    origins = [*population.planned]
-    origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
-    needed = {parent for origin in origins for parent in origin.parents}
+    plans = [*population.planned]
+    plans += [trial.origin for trial in state.trials.values() if trial.origin is not None]
+    needed = {parent for plan in plans for parent in plan.parents}
     playing = () if population.match is None else population.match.members.values()
     needed |= {*population.archive, *population.finished.values(), *playing}
     finished = (trial.number for trial in state.told(COMPLETE))
@@ -130,7 +130,7 @@ def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -
 
 
 def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
-    before = None  # copies that came earlier than this step count; None: all
+    before = None  # only copies made before this step count; None: all copies
     while True:
         copies = [copy for copy in trial.takeovers if before is None or copy.step < before]
         origin = trial.origin
@@ -184,7 +184,7 @@ def _judged_by(
 def _gains(
     match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
 ) -> dict[int, float]:
-    """Return what the trials of a match gained since another, where they come from it."""
+    """Return how much stronger trials are than their ancestors in match ``since``, where known."""
     gains = {}
     for trial, strength in strengths[match].items():
         ancestor: int | None = trial

@@ -1,4 +1,4 @@
-"""How the weights of a role move: optimizers, schedules, and the numbers that they take."""
+"""How the weights of a role are updated: optimizers, schedules, and the numbers that they take."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

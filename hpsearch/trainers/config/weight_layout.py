@@ -1,4 +1,4 @@
-"""Where every weight of a network lies in its bank: of each layer what it reads, writes and is.
+"""Where every weight of a network lies in its bank; what each layer is, reads and writes.
 
 The one description of a network's structure. Networks draw and apply their weights by it, in this
 order; operators move, mix and copy units by it; a policy's size is told from it without torch.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpsearch.cluster import schedule as keeper_module
+from hpsearch.cluster import schedule as schedule_module
 from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.records import Assignment, Fresh, Lineage
 from hpsearch.cluster.schedule import CheckpointPolicy
@@ -23,9 +23,9 @@ VALUES = [0.3, 0.2, 0.5, 0.5, 0.1, 0.6, 0.4, 0.4, 0.05, 0.2, 0.3, 0.2]
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The keeper's clock; tests set ``now``."""
+    """The policy's clock; tests set ``now``."""
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(keeper_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(schedule_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
@@ -39,17 +39,17 @@ class Story:
         assignment = Assignment(0, 1, "t")
         self.member = Member(assignment, trial, trial.attempt(1), config, "m", lineage, ())
         self.trainer = build([config])
-        self.keeper = CheckpointPolicy(config)
+        self.policy = CheckpointPolicy(config)
         self.folder = trial.checkpoints
 
     def reach(self, step: int, value: float | None = None) -> None:
-        """Let the keeper see a step, at which the metric was measured if it has a value."""
+        """Let the policy see a step, at which the metric was measured if it has a value."""
         self.trainer.step.fill_(step)
         name = self.member.config.checkpoint.best
         measured = {} if value is None else {0: {name: Rho(value, value, value, 0.0, 9)}}
         slots = Slots([self.member])
         slots.trainer, slots.steps = self.trainer, {0: step}
-        self.keeper.save_due(slots, measured)
+        self.policy.save_due(slots, measured)
 
     def kinds(self) -> dict[int, str]:
         steps = sorted(checkpoint.valid_steps(self.folder))
@@ -76,7 +76,7 @@ def test_periodic_checkpoints_and_the_final_one(story, interval):
     told = story({"interval": interval, "keep_last": 99})
     for step in range(1, 13):
         told.reach(step)
-        assert told.keeper.steps_until_due(step) == next(
+        assert told.policy.steps_until_due(step) == next(
             ahead for ahead in range(1, 101) if (step + ahead) % interval == 0
         )
     expected = {step: "periodic" for step in range(1, 12) if step % interval == 0}
