@@ -109,10 +109,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
     def __init__(
-        self,
-        configs: Sequence[DQNConfig],
-        saved: SavedPlayers | None = None,
-        ranks: Ranks = ALONE,
+        self, configs: Sequence[DQNConfig], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(configs, saved, ranks)
         self._difference = compiled(temporal_difference, self.config.compile)

@@ -82,11 +82,7 @@ class Learner:
     """
 
     def __init__(
-        self,
-        name: str,
-        configs: Sequence[CommonConfig],
-        device: torch.device,
-        ranks: Ranks,
+        self, name: str, configs: Sequence[CommonConfig], device: torch.device, ranks: Ranks
     ) -> None:
         """Build the role ``name`` of one member for each of ``configs``."""
         self.ranks, self.shards = ranks, Shards.of(configs[0].shards, ranks)

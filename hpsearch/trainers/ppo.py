@@ -91,10 +91,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
     def __init__(
-        self,
-        configs: Sequence[PPOConfig],
-        saved: SavedPlayers | None = None,
-        ranks: Ranks = ALONE,
+        self, configs: Sequence[PPOConfig], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(configs, saved, ranks)
         options, groups = [config.ppo for config in configs], self.roles.groups

@@ -48,10 +48,7 @@ class Trainer(ABC, Generic[C, L]):
     """
 
     def __init__(
-        self,
-        configs: Sequence[C],
-        saved: SavedPlayers | None = None,
-        ranks: Ranks = ALONE,
+        self, configs: Sequence[C], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
     ) -> None:
         """Build a fresh population, one member for each of ``configs``, all of one shape.
 
