@@ -173,8 +173,7 @@ def _config(
         "evaluation": {**saved["evaluation"], "opponents": [KNOWN_TO_BOTH]},
         "checkpoint": {**saved["checkpoint"], "best": None, "warm_start": None},
     }
-    if "dqn" in saved and learner == "agent":  # minimax is a target for hosts
-        changes["dqn"] = {**saved["dqn"], "minimax": False}
+    changes |= read_config(saved, source=str(champion)).changes_to_learn_alone(learner)
     return read_config({**saved, **changes}, source=f"the response to {champion}")
 
 

@@ -14,7 +14,8 @@ from hpsearch import yaml_file
 from hpsearch.schema import leaves
 from hpsearch.trainers.config import MAY_CHANGE, read_config
 from hpsearch.trainers.dqn import DQNTrainer
-from hpsearch.trainers.ppo import PPOTrainer, _as_it_went_on
+from hpsearch.trainers.ppo import PPOTrainer, _as_it_went_on, normalized
+from hpsearch.trainers.ranks import ALONE
 from hpsearch.trainers.rollouts import Transitions, stack
 
 TRAINERS = Path(__file__).parents[2] / "studies/trainers"
@@ -96,6 +97,8 @@ def test_an_update_of_ppo(max_grad_norm):
     parts = (moves.action, moves.log_prob, moves.advantage, moves.target)
     loss = plain.update(Moves(see(played.points[0].flatten(0, 1), 8), *(part[0] for part in parts)))
     active = torch.ones(1, dtype=torch.bool)
+    (advantage,) = normalized([moves.advantage], ALONE)
+    moves = moves._replace(advantage=advantage)
     trainer._update(learner, moves, active, learner.lr_scheduler(trainer.step))
     assert learner.statistics["clipped"] > 0
     close(loss, learner.statistics["loss"][0])

@@ -172,6 +172,10 @@ class CommonConfig:
         """Return how many multiplications a step's gradients take, up to a factor."""
         return sum(self.policy_size(name) * self.rows_learned(name) for name in self.learning())
 
+    def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
+        """Return what must change, by top key, where the other role does not learn."""
+        return {}
+
     def inputs(self, role: str) -> Inputs:
         """Return what a role sees: the points, and as an agent the host's subset."""
         return Inputs(self.max_num_points, self.dimension, self.dimension if role == "agent" else 0)

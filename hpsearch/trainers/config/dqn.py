@@ -1,8 +1,8 @@
 """The configuration of Q-learning."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
@@ -106,6 +106,10 @@ class DQNConfig(CommonConfig):
         learner = self.learning()[role]
         assert isinstance(learner, DQNRole)
         return learner.batch_size * self.updates_per_step
+
+    def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
+        # Minimax is a target for hosts.
+        return {"dqn": asdict(self.dqn) | {"minimax": self.dqn.minimax and role == "host"}}
 
     def check(self) -> Iterator[str]:
         yield from super().check()
