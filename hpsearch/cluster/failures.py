@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from hpsearch.errors import DiskError, HpsearchError, is_full
+from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError, is_full
 
 # Told by the job itself.
 DISK, OOM_GPU, OOM_HOST = "disk", "oom_gpu", "oom_host"
@@ -27,7 +27,17 @@ KINDS = (
 )
 
 
+class RankLostError(TrainingFailedError):
+    """Another rank is gone, or has failed: ``kind`` says how, None if it left no word."""
+
+    def __init__(self, sentence: str, kind: str | None = None) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
+
 def kind_of(error: Exception) -> str:
+    if isinstance(error, RankLostError):
+        return error.kind or LOST
     if isinstance(error, MemoryError):
         return OOM_HOST
     # By its name, because torch is not imported where failures are only read.

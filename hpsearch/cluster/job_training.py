@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hpsearch.cluster.failures import DIVERGED, HUNG, StopFlag
+from hpsearch.cluster.failures import DIVERGED, HUNG, RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.local_matches import LocalMatches
 from hpsearch.cluster.member import (
@@ -24,13 +24,14 @@ from hpsearch.cluster.member import (
 from hpsearch.cluster.records import MemberHeartbeat
 from hpsearch.cluster.resuming import go_on, resume_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
+from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
-from hpsearch.trainers.trainer import AnyTrainer
+from hpsearch.trainers.trainer import Trainer
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
 STRIDE_SECONDS = 0.5
@@ -54,6 +55,7 @@ class JobTraining:
         flag: StopFlag,
         place: JobPlace,
         heartbeats: Heartbeats,
+        team: Team,
         *,
         watcher: Watcher | None = None,
         queue: TrialQueue | None = None,
@@ -68,7 +70,7 @@ class JobTraining:
         self._watcher = watcher
         self._queue = queue
         self._heartbeats = heartbeats
-        self._slots = Slots(members)
+        self._slots = Slots(members, team)
         self._config: CommonConfig = members[0].config
         self._checkpoints = CheckpointPolicy(self._config)
         self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation)
@@ -81,23 +83,28 @@ class JobTraining:
         """steps of the job: counted on from its first member's step, also after that has ended"""
         self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 
-    def run(self, spare: list[AnyTrainer]) -> None:
+    def run(self) -> None:
         """Train until every member has ended or the job is asked to stop.
 
-        The trainer is taken from ``spare``, where one lies there that fits, and put there at the
-        end. Whatever this raises is also told as the end of each attempt that has not ended.
+        Whatever this raises is also told as the end of each attempt that has not ended.
         """
+        group = self._slots.team.group
+        if group is not None:
+            group.on_stuck = self._fail
         try:
-            self._slots.build(spare, may_stay_empty=self._queue is not None)
+            self._slots.build(may_stay_empty=self._queue is not None)
             self._run()
         except Exception as error:
-            # Not the trainer's steps: a device that has failed would not tell them.
-            for row, member in self._slots.members.items():
-                with suppress(CorruptError, DiskError):  # the others may still be told
-                    member.fail(error, self._slots.steps[row])
+            self._fail(error)
             raise
-        spare.append(self._slots.trainer)
-        del self._slots.trainer  # the watchdog knows this object, which therefore stays for a while
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, RankLostError) and error.kind is None:
+            return  # as for a job that is killed, the cluster may know why
+        # Not the trainer's steps: a device that has failed would not tell them.
+        for row, member in list(self._slots.members.items()):
+            with suppress(CorruptError, DiskError):  # the others may still be told
+                member.fail(error, self._slots.steps[row])
 
     def _run(self) -> None:
         slots = self._slots
@@ -106,7 +113,7 @@ class JobTraining:
             self._heartbeats.announce(
                 MemberHeartbeat.at(child.assignment, resume_step(child), 0) for child in children
             )
-        saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
+        saved, errors = go_on(slots.team, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
         for row, error in errors.items():
             if len(slots.members) == 1:  # then the whole job fails
@@ -176,7 +183,7 @@ class JobTraining:
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
-        slots.trainer.train(steps)
+        slots.team.do(Trainer.train, steps)
         slots.read_steps()  # waits for the device, so that the clock is right
         self._steps_per_second = steps / (time.perf_counter() - began)
         self._clock += steps
@@ -217,7 +224,7 @@ class JobTraining:
 
         while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
             self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
-            saved, errors = go_on(slots.trainer, {slots.seat(member): member}, in_step=False)
+            saved, errors = go_on(slots.team, {slots.seat(member): member}, in_step=False)
             self._checkpoints.note(saved)
             for row, error in errors.items():  # the others train on
                 slots.give_up(row, error)

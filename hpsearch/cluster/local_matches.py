@@ -23,11 +23,12 @@ from hpsearch.population.selection import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.inheriting import copy_of, take_place
 from hpsearch.trainers.policies import FixedRatePolicy
 from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.trainer import AnyTrainer
 
 SPLITS: Final = ("named", "fresh")
 """two sets of starts: by the first parents are chosen, by the second the choice is confirmed"""
@@ -132,22 +133,19 @@ class LocalMatches:
     # What becomes of them.
 
     def _exchange(self, island: Island, copies: Copies, rng: np.random.Generator) -> None:
-        trainer = self._slots.trainer
-        sources = sorted({source for _, source in copies})
-        states = {row: copy_of(trainer, row) for row in sources}
-        configs = {row: trainer.configs[row] for row in sources}
+        sources, taking = sorted({source for _, source in copies}), []
         names = {row: self._donate(row) for row in sources}
         for row, source_row in copies:
             member, source = self._slots.members[row], self._slots.members[source_row]
             step = self._slots.steps[row]
-            plain = to_plain(configs[source_row])
+            plain = to_plain(self._slots.trainer.configs[source_row])
             explore = island.explore
             before = {path: value_at(plain, path) for path in island.parameters}
             params = dict(before)
             if isinstance(explore, Perturb):
                 params = perturbed_values(before, island.parameters, lambda *_: True, explore, rng)
             config = apply(to_plain(member.config), params)
-            take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
+            taking.append((row, source_row, read_config(config, source="a copy")))
             pairs = {path: (before[path], value) for path, value in params.items()}
             exploit = Exploit(
                 step=step,
@@ -159,6 +157,7 @@ class LocalMatches:
             )
             member.trial.exchanges.write(member.trial.read_exchanges().with_exploit(exploit))
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
+        self._slots.team.do(_take_places, taking)
 
     def _donate(self, row: int) -> str:
         member, step = self._slots.members[row], self._slots.steps[row]
@@ -167,3 +166,10 @@ class LocalMatches:
         donation = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_donation(donation))
         return sha256
+
+
+def _take_places(trainer: AnyTrainer, taking: Sequence[tuple[int, int, TrainerConfig]]) -> None:
+    """Let copies take places: each a row, that of the member which is copied, a configuration."""
+    states = {source: copy_of(trainer, source) for _, source, _ in taking}
+    for row, source, config in taking:
+        take_place(trainer, row, config, states[source])

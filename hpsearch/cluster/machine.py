@@ -182,3 +182,9 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux; a job may own fewer cores than its node has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def share(devices: Sequence[str], task: int, num_tasks: int) -> list[str]:
+    """Return the devices of one of several tasks: equally many for each task, all different."""
+    count = len(devices) // num_tasks
+    return list(devices[task * count : (task + 1) * count])

@@ -17,12 +17,12 @@ from hpsearch.cluster import records
 from hpsearch.cluster.failures import CODE, DISK, kind_of, message_of
 from hpsearch.cluster.record_files import CurveFile
 from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.monitor.resources import LayerTensors
-from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.evaluation import Evaluation, Metrics
-from hpsearch.trainers.trainer import AnyTrainer
+from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 @dataclass(frozen=True)
@@ -195,32 +195,39 @@ def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[
 
 
 class Slots:
-    """Which member sits in which row of a trainer."""
+    """Which member sits in which row of the trainer of each rank."""
 
-    trainer: AnyTrainer  # computes all rows; empty slots are skipped; set by `build`
-
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[Member], team: Team) -> None:
+        self.team = team
         self.members = dict(enumerate(members))
         """by row, in the order of their coming, which every method keeps"""
         self.steps = dict.fromkeys(self.members, 0)
         """the same, as last read: a device that has failed would not tell"""
 
-    def build(self, spare: list[AnyTrainer], *, may_stay_empty: bool) -> None:
-        """Seat the members, fresh, in the trainer of ``spare`` if it fits, else in a new one.
+    def build(self, *, may_stay_empty: bool) -> None:
+        """Seat the members, fresh, in the trainer that is there if it fits, else in a new one.
 
         The members of that trainer, if any, have all ended; taking it over keeps what it has
         compiled. It fits if it has their shape and as many rows, or more if ``may_stay_empty``.
         """
         configs = [member.config for member in self.members.values()]
-        if spare and shape_key(spare[0].config) == shape_key(configs[0]):
-            num_free = spare[0].num_members - len(configs)
-            if num_free == 0 or (num_free > 0 and may_stay_empty):
-                self.trainer = spare.pop()
-                for row, config in enumerate(configs):
-                    self.trainer.begin(row, config)
-                return
-        spare.clear()  # before the new one needs memory
-        self.trainer = build(configs)
+        if self._fits_trainer(configs, may_stay_empty):
+            for row, config in enumerate(configs):
+                self.team.do(Trainer.begin, row, config)
+        else:
+            self.team.build(configs)
+
+    def _fits_trainer(self, configs: Sequence[TrainerConfig], may_stay_empty: bool) -> bool:
+        trainer = self.team.built
+        if trainer is None or shape_key(trainer.config) != shape_key(configs[0]):
+            return False
+        num_free = trainer.num_members - len(configs)
+        return num_free == 0 or (num_free > 0 and may_stay_empty)
+
+    @property
+    def trainer(self) -> AnyTrainer:
+        """This rank's trainer, which computes all rows; what changes it, ``team`` does."""
+        return self.team.trainer
 
     @property
     def free(self) -> list[int]:
@@ -243,7 +250,7 @@ class Slots:
     def seat(self, member: Member) -> int:
         row = self.free[0]
         self.members[row], self.steps[row] = member, 0
-        self.trainer.begin(row, member.config)
+        self.team.do(Trainer.begin, row, member.config)
         return row
 
     def give_up(self, row: int, error: HpsearchError) -> None:
@@ -259,7 +266,7 @@ class Slots:
         """Go on without the free rows, in a new trainer; an empty trainer stays for others."""
         kept = sorted(self.members)
         if kept and self.free:
-            self.trainer = self.trainer.select(kept)
+            self.team.select(kept)
             self.members = {kept.index(row): member for row, member in self.members.items()}
             self.steps = {kept.index(row): step for row, step in self.steps.items()}
 

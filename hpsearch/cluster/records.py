@@ -38,6 +38,15 @@ class JobPlan:
     probes: str | None = None
     """device that it tries, instead of training, to say what a job of this kind sees"""
     heartbeat_seconds: float = 2.0  # between two heartbeats
+    ranks: int = 1  # processes that train together
+
+
+@dataclass(frozen=True)
+class RankAddress:
+    """Where the first rank of a job waits for the others."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)

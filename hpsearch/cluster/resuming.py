@@ -12,6 +12,7 @@ from pathlib import Path
 from hpsearch.cluster.member import Member, steps_to_resume
 from hpsearch.cluster.records import Birth, Fresh, Start
 from hpsearch.cluster.schedule import settle_best
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
 from hpsearch.population.operators import options
@@ -22,7 +23,7 @@ from hpsearch.trainers.config import read_config
 from hpsearch.trainers.inheriting import inherit, inherit_around, inherit_role
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
-from hpsearch.trainers.trainer import AnyTrainer
+from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 def start_step(member: Member) -> int:
@@ -32,7 +33,7 @@ def start_step(member: Member) -> int:
     return 0
 
 
-def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
+def init_from_parents(team: Team, row: int, member: Member) -> int:
     """Make a member that has parents, and save it; return the step at which it begins.
 
     It is its first parent but for what the operator makes, with its own rates, seed and randomness.
@@ -44,14 +45,14 @@ def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
     _check_operator(operator, member)
     names = [checkpoint.identity(path) for path in member.parents]
     if isinstance(operator, options.Grow):
-        birth = _grow(trainer, row, member, operator)
+        birth = team.do(_grow, row, member, operator)
     else:
-        birth = _breed(trainer, row, member, operator)
+        birth = team.do(_breed, row, member, operator)
     # Before the checkpoint: an attempt that finds the checkpoint goes on from it and never writes
     # the birth again.
     member.trial.birth.write(birth)
-    trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
-    return int(trainer.step[row])
+    team.do(Trainer.save, member.trial.checkpoints, row, checkpoint.BORN, names)
+    return int(team.trainer.step[row])
 
 
 def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.SameShape) -> Birth:
@@ -79,6 +80,7 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
         child = {role: replace(parents[0][role], net=net) for role, net in nets.items()}
         seed = member.lineage.seed
         chance = chance_stronger(parents[0], child, num_games=trying.num_games, seed=seed)
+        chance = trainer.ranks.told_by_first(chance)  # GPUs may differ by rounding
         adopted = chance <= trying.confidence  # else the copy of the first parent stays
     if adopted:
         _become(trainer, row, member, nets)
@@ -134,7 +136,7 @@ def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Ne
 
 
 def go_on(
-    trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool
+    team: Team, members: Mapping[int, Member], *, in_step: bool
 ) -> tuple[dict[int, int], dict[int, HpsearchError]]:
     """Let members, by row, begin or go on from their newest checkpoint.
 
@@ -148,7 +150,7 @@ def go_on(
     for row, step in _chosen_steps(members, in_step=in_step).items():
         member = members[row]
         try:
-            first = _begin_or_load(trainer, row, member, step)
+            first = _begin_or_load(team, row, member, step)
         except HpsearchError as error:
             errors[row] = error
         else:
@@ -171,14 +173,14 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
     return {row: None if age is None else starts[row] + age for row, age in chosen}
 
 
-def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | None) -> int | None:
+def _begin_or_load(team: Team, row: int, member: Member, step: int | None) -> int | None:
     """Let a member begin, or go on from ``step``; return its newest checkpoint's step, if any."""
     folder = member.trial.checkpoints
-    first = _begin(trainer, row, member) if step is None else step
+    first = _begin(team, row, member) if step is None else step
     if step is not None:
         path = checkpoint.path_of(folder, step)
-        _learn_as_saved(trainer, row, member, path)
-        trainer.load(path, row)
+        _learn_as_saved(team, row, member, path)
+        team.do(Trainer.load, path, row)
     checkpoint.remove_leftovers(folder)  # what killed attempts left half-written
     for damaged in checkpoint.damaged_steps(folder):
         where = checkpoint.path_of(folder, damaged)
@@ -196,7 +198,7 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
     return first
 
 
-def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:
+def _learn_as_saved(team: Team, row: int, member: Member, path: Path) -> None:
     """Let a member of an island learn as at a checkpoint, if it had become another's copy."""
     if member.island is None:
         return
@@ -209,7 +211,8 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
             f"all of {', '.join(member.island.parameters)}; remove it, or give the study another "
             "name"
         ) from error
-    trainer.begin(row, read_config(apply(to_plain(member.config), values), source=str(path)))
+    config = read_config(apply(to_plain(member.config), values), source=str(path))
+    team.do(Trainer.begin, row, config)
 
 
 def resume_step(member: Member) -> int:
@@ -227,7 +230,7 @@ def _found_steps(member: Member) -> list[int]:
     return list(checkpoint.valid_steps(folder))
 
 
-def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
+def _begin(team: Team, row: int, member: Member) -> int | None:
     """Begin at step 0, warm-started or born; return the step of the first checkpoint, if any."""
     rules = member.config.checkpoint
     if rules.resume == "must":
@@ -236,9 +239,9 @@ def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
             "checkpoint; write auto to begin at step 0"
         )
     if not isinstance(member.lineage.operator, Fresh):
-        return init_from_parents(trainer, row, member)
+        return init_from_parents(team, row, member)
     if rules.warm_start is not None:
-        trainer.warm_start(Path(rules.warm_start), row)
+        team.do(Trainer.warm_start, Path(rules.warm_start), row)
     return None
 
 

@@ -14,7 +14,8 @@ from hpsearch.trainers.checkpoint import RECORD, BestRecord, read_best
 from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
-from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.evaluation import Evaluation, Metrics
+from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 class CheckpointPolicy:
@@ -59,11 +60,11 @@ class CheckpointPolicy:
             self._shared |= {member.number: steps[row] for row, member in members}
 
     def save(self, slots: Slots, row: int, kind: str) -> None:
-        member, trainer = slots.members[row], slots.trainer
+        member = slots.members[row]
         folder = member.trial.checkpoints
-        trainer.save(folder, row, kind, _parents(member))
+        slots.team.do(Trainer.save, folder, row, kind, _parents(member))
         settle_best(folder)
-        self.saved[member.number] = int(trainer.step[row])
+        self.saved[member.number] = int(slots.trainer.step[row])
         checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
 
     def _pinned(self, member: Member) -> set[int]:
@@ -138,7 +139,7 @@ class EvaluationSchedule:
         if not due:
             return {}, []
         with sections("evaluation"):
-            measured = slots.trainer.evaluate(num_games=games, split="evaluation")
+            measured = slots.team.do(_evaluate, games, "evaluation")
         for row, member in due.items():
             member.report(slots.steps[row], measured[row])
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
@@ -151,11 +152,12 @@ class EvaluationSchedule:
             return []
         with sections("evaluation"):
             games = self._rules.final_num_games
-            metrics = slots.trainer.evaluate_rho(num_games=games, split="final")
+            measured = slots.team.do(_evaluate, games, "final")
         broken = self._end_broken(done)
         for row in done:
             if row not in broken:
-                slots.members[row].end("finished", slots.steps[row], metrics=metrics[row])
+                metrics = measured[row].metrics
+                slots.members[row].end("finished", slots.steps[row], metrics=metrics)
         return done
 
     def _due(self) -> dict[int, Member]:
@@ -174,3 +176,7 @@ class EvaluationSchedule:
         for row in broken:
             slots.members[row].end("failed", slots.steps[row], kind=NAN, message=message)
         return broken
+
+
+def _evaluate(trainer: AnyTrainer, num_games: int, split: str) -> list[Evaluation]:
+    return trainer.evaluate(num_games=num_games, split=split)

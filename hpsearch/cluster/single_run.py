@@ -11,12 +11,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.failures import RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
 from hpsearch.cluster.job_training import JobTraining, Watcher
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.files import write_text
 from hpsearch.monitor.snapshot import JobPlace
@@ -52,7 +53,7 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
         yield Member(assignment, trial, own, config, folder.name, lineage, ())
 
 
-def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResult:
+def train_alone(member: Member, flag: StopFlag, watcher: Watcher, team: Team) -> AttemptResult:
     """Train a run until its end or until ``flag`` is set; return how it ended.
 
     An error of the training itself is an end too, and told in full in a file of the folder. Raises
@@ -62,10 +63,11 @@ def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResu
     place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
-        JobTraining([member], flag, place, heartbeats, watcher=watcher).run([])
-    except HpsearchError:  # a user's error, not a failure of training
-        raise
+        JobTraining([member], flag, place, heartbeats, team, watcher=watcher).run()
     except Exception as error:
+        is_failure = isinstance(error, RankLostError) and error.kind is not None
+        if isinstance(error, HpsearchError) and not is_failure:  # a user's error
+            raise
         write_text(trial.fault, "".join(traceback.format_exception(error)))
     result = member.attempt.read_result()
     assert result is not None, "a population writes how each member ended"

@@ -160,6 +160,7 @@ class JobDir(Folder):
     plan = Record(records.JobPlan, "job.json")  # the trials that it trains first, or the match
     heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
     report = Record(records.DeviceReport, "devices.json")  # what `doctor` asked for
+    address = Record(records.RankAddress, "address.json")  # where its ranks meet
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus

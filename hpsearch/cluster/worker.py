@@ -19,6 +19,7 @@ from hpsearch.cluster.job_training import LOOK_SECONDS, JobTraining
 from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.member import TrialQueue
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
@@ -26,10 +27,9 @@ from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
-from hpsearch.trainers.trainer import AnyTrainer
 
 
-def run_job(job: JobDir, flag: StopFlag) -> None:
+def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
     A job may be for a match instead, or to try a device. A pilot then waits for more trials or a
@@ -44,12 +44,11 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     queue = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
-    spare: list[AnyTrainer] = []  # the trainer of the trials before
     while True:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refill_queue = queue if plan.refills else None
-            JobTraining(members, flag, place, heartbeats, queue=refill_queue).run(spare)
+            JobTraining(members, flag, place, heartbeats, team, queue=refill_queue).run()
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:

@@ -1,12 +1,13 @@
 """hpsearch train: one trainer without a study. hpsearch checkpoint: a checkpoint now."""
 
+import os
 import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, stop_flag
+from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, RankLostError, stop_flag
 from hpsearch.commands.command import RUNS, argument, command, option, positive
 from hpsearch.errors import (
     INTERRUPTED,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
         choices=("auto", "never", "must"),
     ),
     option("--threads N", "default: all cores", positive),
+    option(
+        "--ranks N",
+        "processes that train it together, of which each plays some of the games; their number "
+        "divides shards; default: 1",
+        positive,
+    ),
     examples=[
         "studies/trainers/ppo_20x3.yaml",
         "studies/trainers/dqn_20x3.yaml host.gamma=0.95 --name gamma95",
@@ -49,7 +56,10 @@ def train(
     name: str | None,
     resume: str | None,
     threads: int | None,
+    ranks: int | None,
 ) -> int:
+    from hpsearch.cluster.machine import num_cores
+    from hpsearch.cluster.meeting import local_team
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
     from hpsearch.terminal import Terminal, say
@@ -61,14 +71,23 @@ def train(
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    _use_threads(threads)
+    num_ranks = ranks or 1
+    _check_ranks(num_ranks, trained)
+    num_threads = threads or max(1, num_cores() // num_ranks)
+    _use_threads(num_threads)
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
         open_run(trained, folder) as member,
+        local_team(num_ranks, num_threads, flag) as team,
         open_panel(console) as panel,
     ):
-        result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show)
+        try:
+            result = train_alone(member, flag, TrainingDisplay(panel, trained.steps).show, team)
+        except RankLostError as error:
+            raise TrainingFailedError(
+                f"training stopped ({error}); the same command goes on from the newest checkpoint"
+            ) from error
     if result.status == "interrupted":
         ending = " with --resume auto" if trained.checkpoint.resume == "never" else ""
         say(
@@ -99,14 +118,30 @@ def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
     return read_config(plain, source=str(path))
 
 
-def _use_threads(number: int | None) -> None:
-    """Let training use so many threads, None: one a core."""
+def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
+    """Check that so many ranks can train, and let them see the GPUs that they share out."""
+    from hpsearch.cluster.machine import VISIBLE, counted, find_gpus
+
+    if config.shards % ranks:
+        raise UsageError(
+            f"--ranks must divide the key shards={config.shards} of the configuration, but is "
+            f"{ranks}; add shards={ranks} to the command"
+        )
+    if ranks == 1 or config.device != "cuda":
+        return
+    gpus = find_gpus()
+    if len(gpus) < ranks:
+        raise UsageError(
+            f"each rank needs a GPU of its own, but this machine has {counted(len(gpus))} for "
+            f"--ranks {ranks}; lower it, or add device=cpu to the command"
+        )
+    os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:ranks])
+
+
+def _use_threads(num_threads: int) -> None:
     import numba
     import torch
 
-    from hpsearch.cluster.machine import num_cores
-
-    num_threads = number or num_cores()
     torch.set_num_threads(num_threads)
     numba.set_num_threads(min(num_threads, numba.get_num_threads()))
 

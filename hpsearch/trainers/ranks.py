@@ -18,6 +18,18 @@ from torch import Tensor, distributed
 T = TypeVar("T")
 
 
+class BrokenOffError(RuntimeError):
+    """A call that all ranks make together failed, as it does once one of them is gone."""
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise BrokenOffError(f"a call of all ranks was broken off: {error}") from error
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process among all that train together, by the default group of torch.distributed.
@@ -31,14 +43,17 @@ class Ranks:
     def told_by_first(self, data: T) -> T:
         """Return what the first rank says; small plain data."""
         box = [data]
-        distributed.broadcast_object_list(box)
+        if self.size > 1:
+            with _together():
+                distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
     def told_by_all(self, data: T) -> list[T]:
         """Return what each rank says; small plain data."""
         boxes = [data] * self.size
         if self.size > 1:
-            distributed.all_gather_object(boxes, data)
+            with _together():
+                distributed.all_gather_object(boxes, data)
         return boxes
 
     @contextmanager
@@ -60,7 +75,8 @@ class Ranks:
         """Return the mean of the ranks' tensors, of the same bits on each; changes ``tensor``."""
         if self.size == 1:
             return tensor
-        distributed.all_reduce(tensor)
+        with _together():
+            distributed.all_reduce(tensor)
         return tensor.div_(self.size)
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -89,14 +105,16 @@ class _Gather(torch.autograd.Function):
     def forward(context: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
         context.ranks = ranks
         parts = [torch.empty_like(tensor) for _ in range(ranks.size)]
-        distributed.all_gather(parts, tensor.contiguous())
+        with _together():
+            distributed.all_gather(parts, tensor.contiguous())
         return torch.stack(parts)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         # Every rank's loss depends on every rank's part.
         gradient = gradient.contiguous()
-        distributed.all_reduce(gradient)
+        with _together():
+            distributed.all_reduce(gradient)
         return gradient[context.ranks.rank], None
 
 

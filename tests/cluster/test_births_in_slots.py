@@ -5,7 +5,7 @@ from birth_stories import BIRTH, assert_same_state, give, job_of, lineage, paren
 from slot_stories import assert_same_training, counted, curve, ended
 from working import work
 
-from hpsearch.cluster import member
+from hpsearch.cluster import team
 from hpsearch.cluster.member import steps_until_together
 from hpsearch.cluster.records import Fresh
 from hpsearch.cluster.study_dir import StudyDir
@@ -52,7 +52,7 @@ def test_a_child_joins_those_who_train(story, parent, monkeypatch):
     job = job_of(study, given[:2], **PILOT)
     job.write_next(1, given[2:])
     with monkeypatch.context() as patch:
-        built, measured = counted(patch, member, "build"), counted(patch, Trainer, "evaluate")
+        built, measured = counted(patch, team, "build"), counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert len(built) == 1
     assert [ended(job, number) for number in range(3)] == [

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from hpsearch.cluster import schedule as schedule_module
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.records import Assignment, Fresh, Lineage
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.checkpoint import read_best
@@ -47,8 +49,10 @@ class Story:
         self.trainer.step.fill_(step)
         name = self.member.config.checkpoint.best
         measured = {} if value is None else {0: {name: Rho(value, value, value, 0.0, 9)}}
-        slots = Slots([self.member])
-        slots.trainer, slots.steps = self.trainer, {0: step}
+        team = Team(StopFlag())
+        team.built = self.trainer
+        slots = Slots([self.member], team)
+        slots.steps = {0: step}
         self.policy.save_due(slots, measured)
 
     def kinds(self) -> dict[int, str]:

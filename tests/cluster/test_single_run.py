@@ -12,6 +12,7 @@ from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import Fresh, Lineage
 from hpsearch.cluster.single_run import open_run, train_alone
 from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
@@ -23,7 +24,8 @@ def no_watcher(standing) -> None:
 
 def train(config, folder, flag=None, watcher=no_watcher):
     with open_run(config, folder) as member:
-        return train_alone(member, flag or StopFlag(), watcher)
+        flag = flag or StopFlag()
+        return train_alone(member, flag, watcher, Team(flag))
 
 
 def test_a_run_leaves_what_a_trial_leaves(tmp_path, tiny_config):

@@ -22,7 +22,7 @@ from slot_stories import (
 )
 from working import work
 
-from hpsearch.cluster import member
+from hpsearch.cluster import team
 from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
@@ -40,7 +40,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_has_finished(
     job, (new,) = pilot([SHORT, LONG], [NEW], algorithm=algorithm)
     job.write_next(1, [new])
     with monkeypatch.context() as patch:
-        built, selected = counted(patch, member, "build"), counted(patch, Trainer, "select")
+        built, selected = counted(patch, team, "build"), counted(patch, Trainer, "select")
         measured = counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert (len(built), len(selected)) == (1, 0)
@@ -64,7 +64,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypa
         job.write_next(1, [new])
 
     at_step(monkeypatch, 4, prune)
-    built = counted(monkeypatch, member, "build")
+    built = counted(monkeypatch, team, "build")
     work(str(job.root))
     assert len(built) == 1
     assert ended(job, 1) == ("pruned", 6)
@@ -116,7 +116,7 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
     job.write_next(2, given[2:3])
     job.write_next(3, given[3:])
     job.write_next(4, [])
-    built = counted(monkeypatch, member, "build")
+    built = counted(monkeypatch, team, "build")
     work(str(job.root))
     assert len(built) == 1
     for assignment, changes in zip(given, many, strict=True):
@@ -152,7 +152,7 @@ def test_more_than_there_are_slots_wait_for_their_turn(pilot) -> None:
 def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> None:
     job, given = pilot([SHORT, LONG], [{**NEW, "host.net_arch": [9]}, NEW])
     job.write_next(1, given)
-    built = counted(monkeypatch, member, "build")
+    built = counted(monkeypatch, team, "build")
     work(str(job.root))
     assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2
     assert [trainer.num_members for trainer in built] == [2, 1]
@@ -165,15 +165,15 @@ def test_a_trainer_that_does_not_fit_is_freed_before_the_next_is_built(pilot, mo
     job, (new,) = pilot([first], [second], pilot_seconds=60.0)
     job.write_next(1, [new])
     job.write_next(2, [])
-    build, built, alive = member.build, [], []
+    build, built, alive = team.build, [], []
 
-    def watched(configs):
+    def watched(configs, ranks):
         alive.append([trainer() is not None for trainer in built])
-        trainer = build(configs)
+        trainer = build(configs, ranks)
         built.append(weakref.ref(trainer))
         return trainer
 
-    monkeypatch.setattr(member, "build", watched)
+    monkeypatch.setattr(team, "build", watched)
     gc.disable()  # which would come too late
     try:
         work(str(job.root))
@@ -194,7 +194,7 @@ def test_all_that_wait_begin_at_once_where_no_member_trains(pilot, monkeypatch) 
 
     monkeypatch.setattr(JobTraining, "_admit", lambda self: None)
     monkeypatch.setattr(JobTraining, "_finish", give_then)
-    built = counted(monkeypatch, member, "build")
+    built = counted(monkeypatch, team, "build")
     work(str(job.root))
     assert [trainer.num_members for trainer in built] == [1, 2]
     assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2

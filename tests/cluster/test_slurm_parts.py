@@ -18,7 +18,7 @@ from hpsearch.cluster.executor import (
     SubmissionRefusedError,
 )
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
-from hpsearch.cluster.job_entry import share
+from hpsearch.cluster.machine import share
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_calls import (
     ACCOUNT_SECONDS,

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from working import Killed, die, on_nth_call, terminate, work
 
-from hpsearch.cluster import member
+from hpsearch.cluster import team
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.cluster.worker import run_job
 from hpsearch.errors import ConflictError, DiskError
 from hpsearch.trainers import checkpoint
@@ -344,10 +345,10 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):
 def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, configs):
     job = new_job(tmp_path, configs)
 
-    def broken(configs):
+    def broken(configs, ranks):
         raise ValueError("no such network")
 
-    monkeypatch.setattr(member, "build", broken)
+    monkeypatch.setattr(team, "build", broken)
     with pytest.raises(ValueError, match="no such network"):
         work(str(job.root))
     for number in range(2):
@@ -397,7 +398,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(interrupted, new_job, 
 def test_a_job_that_is_stopped_before_it_trains_says_so(tmp_path, new_job, configs) -> None:
     job, flag = new_job(tmp_path, configs), StopFlag()
     flag.is_set = True
-    run_job(job, flag)
+    run_job(job, flag, Team(flag))
     results = [job.study.trial(number).attempt(1).read_result() for number in range(2)]
     assert [(result.status, result.step) for result in results] == [("interrupted", 0)] * 2
 
@@ -433,7 +434,9 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
     job.write_next(1, [second])
     job.write_next(2, [])
     built = []
-    monkeypatch.setattr(member, "build", lambda configs: built.append(build(configs)) or built[0])
+    monkeypatch.setattr(
+        team, "build", lambda configs, ranks: built.append(build(configs, ranks)) or built[0]
+    )
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
     assert len(built) == 1

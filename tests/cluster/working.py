@@ -9,6 +9,7 @@ import pytest
 
 from hpsearch.cluster.failures import stop_flag
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.team import Team
 from hpsearch.cluster.worker import run_job
 
 RUN_JOB = "import sys; from hpsearch.cluster.job_entry import train; train(sys.argv[1])"
@@ -18,7 +19,7 @@ RUN_JOB = "import sys; from hpsearch.cluster.job_entry import train; train(sys.a
 def work(job_folder: str) -> None:
     """Do a job; signals that ask to stop are heeded from here on."""
     with stop_flag() as flag:
-        run_job(JobDir(Path(job_folder)), flag)
+        run_job(JobDir(Path(job_folder)), flag, Team(flag))
 
 
 class Killed(BaseException):

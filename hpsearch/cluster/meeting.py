@@ -1,0 +1,153 @@
+"""How the ranks of a job begin and find each other: on this machine, or as tasks of a SLURM job.
+
+The first rank serves a store at a free port. On a cluster it announces the port in the job's
+folder; on one machine it starts the others and tells them:
+
+    python -m hpsearch.cluster.meeting PORT RANK SIZE THREADS
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import distributed
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.cluster.machine import VISIBLE, share
+from hpsearch.cluster.rank_group import MEETING_SECONDS, RankGroup
+from hpsearch.cluster.records import RankAddress
+from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.team import Team
+from hpsearch.errors import ConflictError, HpsearchError, TrainingFailedError
+
+LEAVING_SECONDS = 30.0  # in which the others end, once all is done
+GLANCE_SECONDS = 0.1  # between two looks for the first rank's announcement
+LOOPBACK = "127.0.0.1"
+_LOOPBACK_ALONE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+
+
+@contextmanager
+def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
+    """Give the team of which this process is the first; the other ranks end with the block.
+
+    Each has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
+    """
+    if size == 1:
+        yield Team(flag)
+        return
+    os.environ |= _LOOPBACK_ALONE
+    gpus = os.environ.get(VISIBLE)
+    store = _serve(LOOPBACK)
+    others = [_start(store.port, rank, size, num_threads, gpus) for rank in range(1, size)]
+
+    def kill_others() -> None:
+        for other in others:
+            other.kill()
+            other.wait()
+
+    try:
+        if gpus:
+            os.environ[VISIBLE] = ",".join(share(gpus.split(","), 0, size))
+        team = Team(flag, RankGroup(store, 0, size, kill_others))
+        yield team
+        team.end()
+        for other in others:
+            other.wait(LEAVING_SECONDS)
+    finally:
+        kill_others()
+
+
+@contextmanager
+def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
+    """Give the team of which this task is the first; the others look for it in the job's folder."""
+    if size == 1:
+        yield Team(flag)
+        return
+    store = _serve()
+    job.address.write(RankAddress(socket.gethostname(), store.port))
+    team = Team(flag, RankGroup(store, 0, size))
+    yield team
+    team.end()
+
+
+def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
+    """Do what the first task of a job does; ConflictError if it cannot be reached."""
+    deadline = time.monotonic() + MEETING_SECONDS
+    while (address := job.address.try_read()) is None and time.monotonic() < deadline:
+        time.sleep(GLANCE_SECONDS)
+    if address is None:
+        raise ConflictError(
+            f"rank 0 of {job.root} announced itself nowhere within {MEETING_SECONDS:.0f} s; its "
+            "log says why, and all nodes must see the same folder"
+        )
+    _follow(address, rank, size, job.plan.required().num_threads, flag)
+
+
+def _follow(address: RankAddress, rank: int, size: int, num_threads: int, flag: StopFlag) -> None:
+    torch.set_num_threads(num_threads)
+    try:
+        Team(flag, RankGroup(_reach(address, rank), rank, size)).follow()
+    except HpsearchError as error:
+        print(f"rank {rank}: {error}", flush=True)
+        sys.exit(error.exit_code)
+    except Exception:
+        sys.exit(TrainingFailedError.exit_code)  # the first rank tells of it
+
+
+def _serve(address: str = "") -> TCPStore:
+    """Return the store where ranks meet, served by this process at a free port.
+
+    It listens on ``address`` alone, or on all that the machine has.
+    """
+    listener = socket.create_server((address, 0))
+    port = listener.getsockname()[1]
+    return TCPStore(
+        address or socket.gethostname(),
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+
+
+def _reach(address: RankAddress, rank: int) -> TCPStore:
+    """Return the store that the first rank serves; a ConflictError if it cannot be reached."""
+    seconds = timedelta(seconds=MEETING_SECONDS)
+    try:
+        return TCPStore(address.host, address.port, timeout=seconds, wait_for_workers=False)
+    except distributed.DistError as error:
+        raise ConflictError(
+            f"rank {rank} on {socket.gethostname()} cannot reach the first rank at "
+            f"{address.host}:{address.port}; hpsearch doctor says how nodes see each other"
+        ) from error
+
+
+def _start(
+    port: int, rank: int, size: int, num_threads: int, gpus: str | None
+) -> "subprocess.Popen[bytes]":
+    threads = str(num_threads)
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
+    if gpus:
+        environment[VISIBLE] = ",".join(share(gpus.split(","), rank, size))
+    words = (str(port), str(rank), str(size), threads)
+    # In a session of its own, since the first rank alone hears Ctrl-C.
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, *words], env=environment, start_new_session=True
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    port, rank, size, num_threads = map(int, arguments)
+    with stop_flag() as flag:
+        _follow(RankAddress(LOOPBACK, port), rank, size, num_threads, flag)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

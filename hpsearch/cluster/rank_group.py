@@ -1,0 +1,162 @@
+"""How the ranks of a job meet, and how each of them learns that another one is lost.
+
+They meet at torch's TCPStore, which the first rank serves at a free port. Meanwhile and after that
+a thread of each gives signs of life there: one that ends or hangs would let the others wait in a
+collective call for ever.
+"""
+
+import faulthandler
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Event, Thread
+from traceback import format_exception
+
+import torch
+from torch import distributed
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
+
+import hpsearch
+from hpsearch.cluster.failures import RankLostError, kind_of, message_of
+from hpsearch.errors import ConflictError
+from hpsearch.trainers.ranks import Ranks
+
+MEETING_SECONDS = 120.0  # in which all ranks must have come
+SIGN_SECONDS = 1.0
+LOST_SECONDS = 12.0  # without a sign
+RAISING_SECONDS = 5.0
+"""in which the collective call that a lost rank breaks off may raise; then the process is ended"""
+_FOREVER = timedelta(days=365)  # a collective call may wait; that a rank is lost, its signs tell
+
+
+class RankGroup:
+    def __init__(
+        self, store: Store, rank: int, size: int, kill_others: Callable[[], None] = lambda: None
+    ) -> None:
+        """Meet the other ranks at ``store``; one process has one group.
+
+        ``kill_others`` is called before this process ends itself because one is lost.
+        Raises ConflictError if they run different versions of the code; RankLostError if one does
+        not come.
+        """
+        self.loss: RankLostError | None = None
+        self.on_stuck: Callable[[RankLostError], None] = lambda loss: None
+        """replaceable; called beside a stuck main thread, before the process is ended"""
+        self._store = store
+        self._kill_others = kill_others
+        self.ranks = Ranks(rank, size)
+        self._has_met, self._has_left, self._knows_loss = Event(), Event(), Event()
+        self._give_sign(0)
+        self._thread = Thread(target=self._watch, name="signs of ranks", daemon=True)
+        self._thread.start()
+        backends = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(
+            backends,
+            store=PrefixStore("group", store),
+            rank=rank,
+            world_size=size,
+            timeout=_FOREVER,
+        )
+        versions = self.ranks.told_by_all(hpsearch.__version__)
+        self._has_met.set()
+        if len(set(versions)) > 1:
+            listed = ", ".join(f"rank {rank} {version}" for rank, version in enumerate(versions))
+            raise ConflictError(
+                f"all ranks must run the same version of hpsearch, but {listed}; install the same "
+                "one on all nodes"
+            )
+
+    def leave(self) -> None:
+        """Leave together with all others; not after an error, which ends the others too."""
+        self._has_left.set()
+        self._thread.join()
+        faulthandler.cancel_dump_traceback_later()
+        self.ranks.told_by_all(None)
+        distributed.destroy_process_group()
+
+    def tell_failure(self, error: Exception) -> None:
+        """Let the first rank know why this one ends."""
+        failure = (kind_of(error), message_of(error), "".join(format_exception(error)))
+        self._store.set("failure", json.dumps((self.ranks.rank, *failure)))
+
+    def wait_for_loss(self) -> RankLostError | None:
+        """Return which rank is lost, if one is, after a collective call has raised."""
+        self._knows_loss.wait(LOST_SECONDS + 2 * SIGN_SECONDS)
+        return self.loss
+
+    # Signs of life.
+
+    def _watch(self) -> None:
+        number, last_signs = 0, dict[int, tuple[bytes, float]]()
+        deadline = time.monotonic() + MEETING_SECONDS
+        while not self._has_left.wait(SIGN_SECONDS):
+            number += 1
+            try:
+                self.loss = self._look(number, last_signs, deadline)
+            except RuntimeError:  # torch's own of the store are such
+                self.loss = RankLostError("the first rank is gone")
+            if self.loss is not None:
+                self._knows_loss.set()
+                if not self._has_left.wait(RAISING_SECONDS):
+                    self._end_stuck(self.loss)
+
+    def _end_stuck(self, loss: RankLostError) -> None:
+        print(f"hpsearch: {loss}", file=sys.stderr, flush=True)
+        try:
+            self.on_stuck(loss)
+            self._kill_others()
+        finally:
+            os._exit(RankLostError.exit_code)
+
+    def _look(
+        self, number: int, last_signs: dict[int, tuple[bytes, float]], deadline: float
+    ) -> RankLostError | None:
+        if self.ranks.rank > 0:
+            # Where the first rank hangs, so does a question to its store.
+            faulthandler.dump_traceback_later(LOST_SECONDS, exit=True)
+            self._give_sign(number)
+            self._store.get(_sign(0))
+            return None
+        self._give_sign(number)
+        if self._store.check(["failure"]):
+            rank, kind, message, report = json.loads(self._store.get("failure"))
+            loss = RankLostError(f"rank {rank}: {message}", kind)
+            loss.add_note(report)
+            return loss
+        now = time.monotonic()
+        names = range(1, self.ranks.size)
+        missing = [rank for rank in names if not self._store.check([_sign(rank)])]
+        if not self._has_met.is_set():
+            if now < deadline:
+                return None
+            return RankLostError(_absence(missing))
+        for rank in names:
+            sign = self._store.get(_sign(rank))
+            if rank not in last_signs or last_signs[rank][0] != sign:
+                last_signs[rank] = (sign, now)
+            elif now - last_signs[rank][1] > LOST_SECONDS:
+                return RankLostError(
+                    f"rank {rank} has given no sign of life for {LOST_SECONDS:.0f} s"
+                )
+        return None
+
+    def _give_sign(self, number: int) -> None:
+        self._store.set(_sign(self.ranks.rank), str(number))
+
+
+def _sign(rank: int) -> str:
+    return f"sign {rank}"
+
+
+def _absence(missing: list[int]) -> str:
+    if missing:
+        which = f"rank {', '.join(map(str, missing))} did not come"
+    else:
+        which = "the ranks found the first one, but not each other"
+    return (
+        f"{which} within {MEETING_SECONDS:.0f} s; where nodes have several network interfaces, "
+        "name the one between them by GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+    )
