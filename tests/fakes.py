@@ -112,7 +112,7 @@ class FakeExecutor:
         self._lost_matches = lost_matches
         self.matches_begun = 0
         self.max_batch = max_batch
-        self.num_threads = num_threads
+        self.num_threads, self.ranks = num_threads, 1
         self.gpus_per_job = gpus_per_job
         self.max_jobs = max_jobs
         self.pilot_seconds = pilot_seconds

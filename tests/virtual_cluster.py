@@ -365,7 +365,7 @@ class SimulatedExecutor:
         """Submit to ``cluster`` jobs whose trials take the given course."""
         self.max_batch = max_batch
         self.patience = patience
-        self.num_threads = 1
+        self.num_threads = self.ranks = 1
         self._strays: list[Task] = []
         self.pilot_seconds = pilot_seconds
         self.gpus_per_job = float(gpus_per_job)

@@ -49,7 +49,8 @@ class Executor(Protocol):
     max_batch: int  # jobs that one submission may hold
     patience: float
     """seconds after its announcement for which a job that cannot be found may still appear"""
-    num_threads: int  # that a job may use
+    num_threads: int  # that a rank of a job may use
+    ranks: int  # processes of a job that train together
     pilot_seconds: float
     """for which a job that has trained its trials waits for more; 0 if it leaves"""
     gpus_per_job: float  # that a running job occupies

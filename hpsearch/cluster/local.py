@@ -32,15 +32,17 @@ class LocalExecutor:
         self,
         num_threads: int,
         *,
+        ranks: int = 1,
         gpus: GpuShare = NO_GPUS,
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Give each job ``num_threads`` and its share of ``gpus``, or no GPU, to itself.
+        """Give each of a job's ranks ``num_threads``, and the job its share of ``gpus`` or none.
 
         Jobs do not get the environment variables ``withheld``.
         """
         self.num_threads = num_threads
+        self.ranks = ranks
         self.gpus_per_job = float(gpus.per_job)
         self.max_jobs = gpus.max_jobs
         self._gpus = gpus

@@ -39,6 +39,7 @@ class SlurmExecutor:
         profile: SlurmProfile,
         study: StudyDir,
         *,
+        ranks: int = 1,
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
@@ -56,7 +57,8 @@ class SlurmExecutor:
         self.pilot_seconds = pilot_seconds
         self._withheld = withheld
         self.num_threads = profile.cpus_per_task
-        self.gpus_per_job = float(profile.gpus_per_task)
+        self.ranks = ranks
+        self.gpus_per_job = float(profile.gpus_per_task * ranks)
         try:
             config = slurm_calls.read_config(self._calls)
         except SchedulerSilentError as error:
@@ -81,7 +83,8 @@ class SlurmExecutor:
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
         name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
         setup = setup_lines(self._profile, self._code)
-        parameters = sbatch_parameters(self._profile) | {"setup": setup, "job_name": name}
+        parameters = sbatch_parameters(self._profile, self.ranks)
+        parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:
             with without_variables(self._withheld):
@@ -141,4 +144,5 @@ class SlurmExecutor:
         slurm_id, _, task = job_id.partition(":")
         index = int(slurm_id.partition("_")[2] or 0)
         first = int(job.name) - index * self._profile.tasks_per_job - int(task or 0)
-        return job.study.job(f"{first:05d}").root / f"{slurm_id}_{task or 0}_log.out"
+        first_rank = int(task or 0) * self.ranks
+        return job.study.job(f"{first:05d}").root / f"{slurm_id}_{first_rank}_log.out"

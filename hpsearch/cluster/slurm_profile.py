@@ -76,11 +76,13 @@ class SlurmProfile:
     array_parallelism: Positive
     """jobs of one array that run at once"""
     tasks_per_job: Positive
-    """tasks that share one SLURM job on one node, each with GPUs and trials of its own"""
+    """jobs of ours that share one SLURM job, each with trials of its own, and a task a rank"""
     max_calls_per_minute: Positive
     """calls of sbatch, squeue, sacct and scancel together"""
     driver: DriverProfile
     """the job that drives the study"""
+    nodes: Positive = 1
+    """nodes of one SLURM job, over which its tasks are spread evenly"""
 
     def check(self) -> Iterator[str]:
         yield from _name_problems(self)
@@ -100,20 +102,21 @@ def load_profile(path: Path) -> SlurmProfile:
     return read(SlurmProfile, yaml_file.load(path), source=str(path))
 
 
-def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
+def sbatch_parameters(profile: SlurmProfile, ranks: int = 1) -> dict[str, Any]:
     """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials."""
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
-    num_gpus = profile.gpus_per_task * profile.tasks_per_job
+    num_tasks = profile.tasks_per_job * ranks // profile.nodes  # of a node
+    num_gpus = profile.gpus_per_task * num_tasks
     parameters = {
         "partition": profile.partition,
         "account": profile.account,
         "qos": profile.qos,
         "constraint": profile.constraint,
         "gres": f"gpu:{kind}{num_gpus}" if num_gpus else None,
-        "nodes": 1,
-        "ntasks_per_node": profile.tasks_per_job,
+        "nodes": profile.nodes,
+        "ntasks_per_node": num_tasks,
         "cpus_per_task": profile.cpus_per_task,
-        "mem": f"{profile.memory_gib * profile.tasks_per_job}G",
+        "mem": f"{profile.memory_gib * num_tasks}G",
         "time": profile.walltime_minutes,
         "signal_delay_s": profile.signal_delay_seconds,
         "setup": list(profile.setup),
@@ -134,9 +137,9 @@ _OPTIONS = (
 """parameters of submitit that sbatch knows by the same name"""
 
 
-def trial_options(profile: SlurmProfile) -> list[str]:
+def trial_options(profile: SlurmProfile, ranks: int = 1) -> list[str]:
     signal = f"--signal=USR2@{profile.signal_delay_seconds}"
-    return [*_options(sbatch_parameters(profile)), signal, "--no-requeue"]
+    return [*_options(sbatch_parameters(profile, ranks)), signal, "--no-requeue"]
 
 
 def driver_options(driver: DriverProfile) -> list[str]:

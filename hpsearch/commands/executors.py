@@ -23,15 +23,23 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
     if isinstance(options, LocalOptions):
         gpus = gpu_share(study)
         at_once = min(options.jobs, gpus.max_jobs or options.jobs)
-        threads = options.cpus_per_job or max(1, num_cores() // at_once)
+        threads = max(1, (options.cpus_per_job or num_cores() // at_once) // options.ranks)
         wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
-        return LocalExecutor(threads, gpus=gpus, pilot_seconds=wait, withheld=withheld)
+        return LocalExecutor(
+            threads, ranks=options.ranks, gpus=gpus, pilot_seconds=wait, withheld=withheld
+        )
     # Imported here: to submit elsewhere needs none of it.
     from hpsearch.cluster.slurm import SlurmExecutor
 
     # Three rounds of the driver, one of which may be slow.
     wait = 3 * options.poll_seconds if options.pilot else 0.0
-    return SlurmExecutor(_profile(study, options), folder, pilot_seconds=wait, withheld=withheld)
+    return SlurmExecutor(
+        _profile(study, options),
+        folder,
+        ranks=options.ranks,
+        pilot_seconds=wait,
+        withheld=withheld,
+    )
 
 
 def gpu_share(study: Study) -> GpuShare:
@@ -62,7 +70,7 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     _check_paths(folder)
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
-        try_submission(calls, trial_options(profile))
+        try_submission(calls, trial_options(profile, options.ranks))
         if with_driver:
             try_submission(calls, driver_options(profile.driver))
     except SubmissionRefusedError as error:

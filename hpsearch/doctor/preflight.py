@@ -77,21 +77,21 @@ def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str,
     file = study.path.parent / executor.profile
     return checks | {
         "shared folder": lambda: machine.check_shared(runs, mounts),
-        "profile": lambda: _profile(study, file, executor.jobs),
+        "profile": lambda: _profile(study, file, executor),
     }
 
 
-def _profile(study: Study, file: Path, num_jobs: int) -> Iterator[Finding]:
+def _profile(study: Study, file: Path, executor: SlurmOptions) -> Iterator[Finding]:
     profile = load_profile(file)
     yield ok(f"{file} is right")
     yield machine.check_asked_gpus(study, profile)
     calls, driver = SchedulerCalls(profile.max_calls_per_minute), profile.driver
     try:
-        yield from _slurm(calls, num_jobs)
+        yield from _slurm(calls, executor.jobs)
         partitions = slurm.read_partitions(calls)
         yield from slurm.check_partitions("jobs", profile, partitions)
         yield from slurm.check_partitions("the driver", driver, partitions)
-        yield slurm.check_submission("jobs", calls, trial_options(profile))
+        yield slurm.check_submission("jobs", calls, trial_options(profile, executor.ranks))
         yield slurm.check_submission("the driver", calls, driver_options(driver))
     except SchedulerSilentError as fault:
         note = f"{fault}; run this on a login node of the cluster, or give the study executor local"

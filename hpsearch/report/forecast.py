@@ -96,7 +96,7 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
             plan = job.plan.required()
             if (speed := _speed(job, plan)) > 0:
                 speeds.append(speed)
-                threads.append(plan.num_threads)
+                threads.append(plan.num_threads * plan.ranks)
     if not speeds:
         return None
     is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
@@ -128,4 +128,4 @@ def _gpus(study: Study) -> int:
     options = study.spec.executor
     if not isinstance(options, SlurmOptions):
         return study.gpus_per_job
-    return load_profile(study.path.parent / options.profile).gpus_per_task
+    return load_profile(study.path.parent / options.profile).gpus_per_task * options.ranks

@@ -126,8 +126,8 @@ class Jobs(DriverPart):
     def _announce(self, groups: Sequence[Sequence[Trial]]) -> list[JobDir]:
         """Announce a job for each group of trials, all at once, and write their files."""
         plans = {self._new_job(index): new_attempts(group) for index, group in enumerate(groups)}
-        threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
-        job_facts = {"gpus": self._executor.gpus_per_job} | ({"pilot": True} if seconds else {})
+        executor, seconds = self._executor, self._executor.pilot_seconds
+        job_facts = {"gpus": executor.gpus_per_job} | ({"pilot": True} if seconds else {})
         announced = {job.name: _trials_of(plan) | job_facts for job, plan in plans.items()}
         self._recorder.record_jobs("announced", announced)
         # Where no trial joins a job later, all its trials make each step together; after a kill
@@ -137,7 +137,16 @@ class Jobs(DriverPart):
         for job, plan in plans.items():
             self._recorder.keep_lease()  # many files may take long
             self.write_trials(plan)
-            job.plan.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
+            job.plan.write(
+                JobPlan(
+                    plan,
+                    executor.num_threads,
+                    seconds,
+                    refills,
+                    heartbeat_seconds=pause,
+                    ranks=executor.ranks,
+                )
+            )
         return list(plans)
 
     def _new_job(self, index: int = 0) -> JobDir:

@@ -173,9 +173,11 @@ class LocalOptions:
     cpus_per_job: Positive | None = None
     """threads of a process; none shares the machine out evenly"""
     gpus_per_job: NonNegative | None = None
-    """GPUs that a process has to itself; none is 1 where a trial may train on cuda, else 0"""
+    """GPUs that a job has to itself; none is 1 a rank where a trial may train on cuda, else 0"""
     pilot: bool = False
     """whether a process takes more trials of their shape than its first ones"""
+    ranks: Positive = 1
+    """processes of a job that train its trials together; divides the trainer's key shards"""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,8 @@ class SlurmOptions:
     """whether a job takes more trials of their shape than its first ones, until its walltime"""
     poll_seconds: Annotated[float, Range(low=1.0)] = 30.0
     """between two looks at the queue and at what jobs wrote"""
+    ranks: Positive = 1
+    """tasks of a job that train its trials together; divides the trainer's key shards"""
 
 
 Executor = LocalOptions | SlurmOptions

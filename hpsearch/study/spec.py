@@ -112,7 +112,7 @@ class Study:
         executor = self.spec.executor
         if isinstance(executor, options.LocalOptions) and executor.gpus_per_job is not None:
             return executor.gpus_per_job
-        return int(self.uses_gpus)
+        return executor.ranks if self.uses_gpus else 0
 
     @property
     def refills(self) -> bool:
@@ -177,6 +177,8 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
     problems += spec_checks.gpu_problems(executor, configs, parameters)
+    if executor is not None:
+        problems += spec_checks.rank_problems(executor.ranks, configs, parameters)
     if isinstance(sampler, options.ListedOptions):
         faults = spec_checks.configuration_problems(
             "sampler.configurations", sampler.configurations, parameters, data
@@ -314,9 +316,14 @@ def _space_problems(
 
 def _profile_problems(executor: options.SlurmOptions, directory: Path) -> list[str]:
     try:
-        load_profile(directory / executor.profile)
+        profile = load_profile(directory / executor.profile)
     except ConfigError as error:
         return [f"executor.profile {error.source}: {problem}" for problem in error.problems]
+    if profile.tasks_per_job * executor.ranks % profile.nodes:
+        return [
+            f"executor.profile: nodes must divide the tasks of a job, tasks_per_job="
+            f"{profile.tasks_per_job} times executor.ranks={executor.ranks}, but is {profile.nodes}"
+        ]
     return []
 
 

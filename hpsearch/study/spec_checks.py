@@ -25,6 +25,7 @@ WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 
 DEVICE, GPU = "device", "cuda"  # key of a trainer configuration, and its value for a GPU
+SHARDS = "shards"  # key of a trainer configuration
 
 
 def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
@@ -82,6 +83,19 @@ def gpu_problems(
         yield (
             "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
             "leave it out, or set device: cpu"
+        )
+
+
+def rank_problems(
+    ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
+) -> Iterator[str]:
+    searched = space.get(SHARDS)
+    choices = searched.choices if isinstance(searched, CategoricalParameter) else ()
+    numbers = {*choices} if choices else {config[SHARDS] for config in configs}
+    if wrong := sorted(number for number in numbers if number % ranks):
+        yield (
+            f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "
+            "write a multiple of it there"
         )
 
 
