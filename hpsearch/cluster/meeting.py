@@ -94,11 +94,11 @@ def _follow(address: RankAddress, rank: int, size: int, num_threads: int, flag: 
     torch.set_num_threads(num_threads)
     try:
         Team(flag, RankGroup(_reach(address, rank), rank, size)).follow()
-    except HpsearchError as error:
-        print(f"rank {rank}: {error}", flush=True)
-        sys.exit(error.exit_code)
-    except Exception:
-        sys.exit(TrainingFailedError.exit_code)  # the first rank tells of it
+    except Exception as error:
+        if isinstance(error, HpsearchError):  # of all else the first rank tells
+            print(f"rank {rank}: {error}", flush=True)
+        # An end with finalizers would wait for the other ranks.
+        os._exit(TrainingFailedError.exit_code)
 
 
 def _serve(address: str = "") -> TCPStore:

@@ -48,7 +48,9 @@ def executor(
     wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
 
 
-def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> list[JobDir]:
+def write_jobs(
+    study: StudyDir, first: int, plain_config, *changes: dict, ranks: int = 1
+) -> list[JobDir]:
     """Write a job of one trial for each of the changes, as the driver does."""
     jobs = []
     for number, change in enumerate(changes, first):
@@ -58,7 +60,11 @@ def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> lis
         job = study.job(f"{number:05d}")
         job.plan.write(
             JobPlan(
-                (Assignment(number, 1, token),), num_threads=1, pilot_seconds=0.0, refills=False
+                (Assignment(number, 1, token),),
+                num_threads=1,
+                pilot_seconds=0.0,
+                refills=False,
+                ranks=ranks,
             )
         )
         jobs.append(job)

@@ -1,0 +1,51 @@
+"""Two ranks, of which the second one fails or is asked to stop: prints what the first learns."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+from hpsearch import yaml_file
+from hpsearch.cluster.failures import RankLostError, stop_flag
+from hpsearch.cluster.meeting import local_team
+from hpsearch.errors import HpsearchError
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.trainer import AnyTrainer
+
+FAILURES = {
+    "memory": MemoryError("too much"),
+    "code": ZeroDivisionError("division by zero"),
+    "disk": OSError(28, "No space left on device"),
+}
+
+
+def fail(trainer: AnyTrainer, name: str) -> None:
+    if trainer.ranks.rank == 1:
+        raise FAILURES[name]
+
+
+def terminate(trainer: AnyTrainer) -> None:
+    if trainer.ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def rank(trainer: AnyTrainer) -> int:
+    return trainer.ranks.rank
+
+
+def main(case: str, config: str) -> None:
+    began = time.monotonic()
+    with stop_flag() as flag, local_team(2, 1, flag) as team:
+        team.build([read_config(yaml_file.parse(config), source="test")])
+        met = time.monotonic() - began
+        try:
+            team.do(terminate) if case == "stop" else team.do(fail, case)
+            told = {"is_stopped": flag.is_set, "rank": team.do(rank)}
+        except HpsearchError as error:
+            kind = error.kind if isinstance(error, RankLostError) else None
+            told = {"kind": kind, "message": str(error), "notes": getattr(error, "__notes__", [])}
+            print(json.dumps(told | {"seconds": time.monotonic() - began - met}))
+            sys.stdout.flush()
+            os._exit(0)  # as after any error, the others are left to learn of it by themselves
+    print(json.dumps(told))

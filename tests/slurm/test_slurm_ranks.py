@@ -1,0 +1,85 @@
+"""Jobs of several ranks on a SLURM cluster: over two nodes, killed, and resumed by fewer."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from slurm_tools import ask, wait_until
+from test_slurm_executor import executor, profile_file, study, wait_for, write_jobs
+
+from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.trainers import checkpoint
+
+__all__ = ["executor", "study"]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
+
+SHORT = {"shards": 2, "steps": 12, "evaluation.interval": 4, "checkpoint.interval": 4}
+ENDLESS = {**SHORT, "steps": 10**9, "evaluation.interval": 50, "checkpoint.interval": 10}
+ENDING_SECONDS = 30.0
+"""in which a lost rank ends all"""
+TWO_NODES = {"nodes": 2, "gpus_per_task": 0, "gpu_type": None}
+
+
+@pytest.fixture
+def on_two_nodes(executor, study, tmp_path: Path) -> SlurmExecutor:
+    return SlurmExecutor(load_profile(profile_file(tmp_path, **TWO_NODES)), study, ranks=2)
+
+
+def nodes_of(slurm_id: str) -> str:
+    return ask("squeue", "--noheader", "--states=all", "--format=%D", "--jobs", slurm_id).strip()
+
+
+def workers(job) -> list[psutil.Process]:
+    """Return the processes of a job's tasks, the first rank first."""
+    ranks = {}
+    for process in psutil.process_iter(["name", "cmdline", "environ"]):
+        words = process.info["cmdline"] or []
+        is_task = process.info["name"] != "srun" and "submitit.core._submit" in words
+        if is_task and str(job.root) in words:
+            ranks[int(process.info["environ"]["SLURM_PROCID"])] = process
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def test_ranks_on_two_nodes(on_two_nodes, study, plain_config) -> None:
+    jobs = write_jobs(study, 1, plain_config, SHORT, ranks=2)
+    ids = on_two_nodes.submit(jobs)
+    assert nodes_of(ids["00001"]) == "2"
+    wait_for(on_two_nodes, jobs, ids, j1="ended")
+    log = on_two_nodes.log(jobs[0], ids["00001"]).read_text()
+    result = study.trial(1).attempt(1).read_result()
+    assert result is not None, log
+    assert result.status == "finished"
+    whole = checkpoint.path_of(study.trial(1).checkpoints, 12)
+    assert checkpoint.is_whole(whole)
+    assert (whole / "tensors-1.safetensors").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP", "SIGTERM"])
+def test_a_rank_is_lost(on_two_nodes, study, plain_config, rank: int, name: str) -> None:
+    jobs = write_jobs(study, 1, plain_config, ENDLESS, ranks=2)
+    ids = on_two_nodes.submit(jobs)
+    folder = study.trial(1).checkpoints
+    wait_until(lambda: any(checkpoint.valid_steps(folder)), 120, lambda: ask("squeue"))
+    processes = workers(jobs[0])
+    assert len(processes) == 2
+    os.kill(processes[rank].pid, getattr(signal, name))
+    began = time.monotonic()
+    try:
+        wait_for(on_two_nodes, jobs, ids, j1="ended")
+        assert time.monotonic() - began < ENDING_SECONDS
+    finally:
+        for process in processes:
+            if process.is_running():
+                process.kill()
+    result = study.trial(1).attempt(1).read_result()
+    newest = next(checkpoint.valid_steps(folder))
+    if name == "SIGTERM":
+        assert result is not None
+        assert (result.status, result.step) == ("interrupted", newest)
+    else:
+        assert result is None

@@ -1,0 +1,81 @@
+"""hpsearch train --ranks, as a user meets it."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+import torch
+from cli_tools import refused
+from test_train import LONG, Training, tensors, train, write
+
+from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.trainers import checkpoint
+
+__all__ = ["train", "write"]
+
+SHARDED = {**LONG, "shards": 2}
+ENDING_SECONDS = 30.0
+"""in which a rank that is lost ends all"""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--ranks", "3", "shards=2"), "--ranks must divide the key shards=2"),
+        (("--ranks", "2"), "add shards=2 to the command"),
+        (
+            ("--ranks", "2", "shards=2", "device=cuda"),
+            "each rank needs a GPU of its own, but this machine has 0 GPUs for --ranks 2",
+        ),
+    ],
+)
+def test_ranks_that_cannot_train_are_refused(write, monkeypatch, words, says):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert says in refused(write(), "train", "mine.yaml", *words, code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_two_ranks_end_as_one_also_if_interrupted(write, train, algorithm):
+    """Interrupted, a run goes on with fewer ranks and comes to the same to rounding."""
+    folder = write(SHARDED, algorithm)
+    assert train("--name", "whole")[0] == 0
+    trial = TrialDir(folder / "runs/mine")
+    with Training(folder, "--ranks", "2") as training:
+        training.wait_until(lambda: trial.metrics.exists())
+        code, output = training.end(signal.SIGINT)
+    assert code == 130, output
+    step = next(checkpoint.valid_steps(trial.checkpoints))
+    assert f"interrupted at step {step} of 300 and saved; the same command goes on\n" in output
+    assert train()[0] == 0
+    one, two = tensors(folder, "whole"), tensors(folder, "mine")
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["first", "other"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_rank_ends_all_and_the_same_command_goes_on(write, train, who, how):
+    folder = write({**SHARDED, "steps": 10**6})
+    trial = TrialDir(folder / "runs/mine")
+    with Training(folder, "--ranks", "2") as training:
+        training.wait_until(lambda: any(checkpoint.valid_steps(trial.checkpoints)))
+        first = psutil.Process(training.process.pid)
+        (other,) = first.children()
+        lost, left = (first, other) if who == "first" else (other, first)
+        os.kill(lost.pid, how)
+        began = time.monotonic()
+        while left.is_running() and left.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() - began < ENDING_SECONDS
+            time.sleep(0.1)
+        code, output = training.end(signal.SIGKILL)
+    if who == "other":
+        assert code == 8
+        assert "rank 1 has given no sign of life for 12 s" in output
+        assert not other.is_running()
+    newest = next(checkpoint.valid_steps(trial.checkpoints))
+    assert train(f"steps={newest + 2}")[1].startswith(f"mine goes on from step {newest}\n")
