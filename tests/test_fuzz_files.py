@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from best import write_best
 from hostile import PIECES, VALUES, damage, remove
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -136,7 +137,7 @@ def write_checkpoint(folder: Path) -> None:
     config = CONFIGS["dqn"]
     saved = checkpoint.Checkpoint(4, {"host.net.x": torch.zeros(3)}, config, ("ab",), "periodic")
     checkpoint.save(folder, saved)
-    checkpoint.write_best(folder, checkpoint.BestRecord(4, METRIC, 0.1))
+    write_best(folder, checkpoint.BestRecord(4, METRIC, 0.1))
 
 
 def _view(study: StudyDir) -> Any:

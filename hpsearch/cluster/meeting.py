@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -72,9 +72,16 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
         return
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
-    team = Team(flag, RankGroup(store, 0, size))
+    team = Team(flag, RankGroup(store, 0, size, _end_step))
     yield team
     team.end()
+
+
+def _end_step() -> None:
+    """Kill all tasks of this job, also one that is stopped; not those of others beside it."""
+    if os.environ.get("SLURM_NTASKS") == str(distributed.get_world_size()):
+        step = f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}"
+        subprocess.run(["scancel", "--signal=KILL", step], timeout=LEAVING_SECONDS, check=False)
 
 
 def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
@@ -87,13 +94,19 @@ def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
             f"rank 0 of {job.root} announced itself nowhere within {MEETING_SECONDS:.0f} s; its "
             "log says why, and all nodes must see the same folder"
         )
-    _follow(address, rank, size, job.plan.required().num_threads, flag)
+    torch.set_num_threads(job.plan.required().num_threads)
+    _follow(address, rank, size, flag, _end_step)
 
 
-def _follow(address: RankAddress, rank: int, size: int, num_threads: int, flag: StopFlag) -> None:
-    torch.set_num_threads(num_threads)
+def _follow(
+    address: RankAddress,
+    rank: int,
+    size: int,
+    flag: StopFlag,
+    kill_others: Callable[[], None] = lambda: None,
+) -> None:
     try:
-        Team(flag, RankGroup(_reach(address, rank), rank, size)).follow()
+        Team(flag, RankGroup(_reach(address, rank), rank, size, kill_others)).follow()
     except Exception as error:
         if isinstance(error, HpsearchError):  # of all else the first rank tells
             print(f"rank {rank}: {error}", flush=True)
@@ -146,7 +159,8 @@ def _start(
 def main(arguments: Sequence[str]) -> None:
     port, rank, size, num_threads = map(int, arguments)
     with stop_flag() as flag:
-        _follow(RankAddress(LOOPBACK, port), rank, size, num_threads, flag)
+        torch.set_num_threads(num_threads)
+        _follow(RankAddress(LOOPBACK, port), rank, size, flag)
 
 
 if __name__ == "__main__":

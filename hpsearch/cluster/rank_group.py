@@ -5,7 +5,6 @@ a thread of each gives signs of life there: one that ends or hangs would let the
 collective call for ever.
 """
 
-import faulthandler
 import json
 import os
 import sys
@@ -27,6 +26,8 @@ from hpsearch.trainers.ranks import Ranks
 MEETING_SECONDS = 120.0  # in which all ranks must have come
 SIGN_SECONDS = 1.0
 LOST_SECONDS = 12.0  # without a sign
+STOPPED_SECONDS = 5.0
+"""between two looks, which says that this process was stopped; the others may have been, too"""
 RAISING_SECONDS = 5.0
 """in which the collective call that a lost rank breaks off may raise; then the process is ended"""
 _FOREVER = timedelta(days=365)  # a collective call may wait; that a rank is lost, its signs tell
@@ -49,9 +50,13 @@ class RankGroup:
         self._kill_others = kill_others
         self.ranks = Ranks(rank, size)
         self._has_met, self._has_left, self._knows_loss = Event(), Event(), Event()
-        self._give_sign(0)
-        self._thread = Thread(target=self._watch, name="signs of ranks", daemon=True)
-        self._thread.start()
+        self._signs = 0  # of life that this rank gave
+        self._answered_at: float | None = time.monotonic()  # the first rank; None once it is gone
+        self._give_sign()
+        loops = [self._watch] if rank == 0 else [self._watch, self._ask_first]
+        self._threads = [Thread(target=loop, daemon=True) for loop in loops]
+        for thread in self._threads:
+            thread.start()
         backends = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(
             backends,
@@ -72,8 +77,8 @@ class RankGroup:
     def leave(self) -> None:
         """Leave together with all others; not after an error, which ends the others too."""
         self._has_left.set()
-        self._thread.join()
-        faulthandler.cancel_dump_traceback_later()
+        for thread in self._threads:
+            thread.join()
         self.ranks.told_by_all(None)
         distributed.destroy_process_group()
 
@@ -90,14 +95,21 @@ class RankGroup:
     # Signs of life.
 
     def _watch(self) -> None:
-        number, last_signs = 0, dict[int, tuple[bytes, float]]()
-        deadline = time.monotonic() + MEETING_SECONDS
+        last_signs = dict[int, tuple[bytes, float]]()
+        now = time.monotonic()
+        deadline = now + MEETING_SECONDS
         while not self._has_left.wait(SIGN_SECONDS):
-            number += 1
-            try:
-                self.loss = self._look(number, last_signs, deadline)
-            except RuntimeError:  # torch's own of the store are such
-                self.loss = RankLostError("the first rank is gone")
+            before, now = now, time.monotonic()
+            if now - before > STOPPED_SECONDS and self._answered_at is not None:
+                self._answered_at = now
+                last_signs.clear()
+            if self.ranks.rank > 0:
+                self.loss = self._lost_first(now)
+            elif self._has_met.is_set():
+                self._give_sign()
+                self.loss = self._failure() or self._silence(now, last_signs)
+            else:
+                self.loss = self._absence() if now > deadline else None
             if self.loss is not None:
                 self._knows_loss.set()
                 if not self._has_left.wait(RAISING_SECONDS):
@@ -111,52 +123,61 @@ class RankGroup:
         finally:
             os._exit(RankLostError.exit_code)
 
-    def _look(
-        self, number: int, last_signs: dict[int, tuple[bytes, float]], deadline: float
-    ) -> RankLostError | None:
-        if self.ranks.rank > 0:
-            # Where the first rank hangs, so does a question to its store.
-            faulthandler.dump_traceback_later(LOST_SECONDS, exit=True)
-            self._give_sign(number)
-            self._store.get(_sign(0))
+    def _ask_first(self) -> None:
+        """Exchange signs with the first rank; a question to its store hangs where it hangs."""
+        while not self._has_left.wait(SIGN_SECONDS):
+            try:
+                self._give_sign()
+                self._store.get(_sign(0))
+            except RuntimeError:  # torch's own errors of a store are such
+                self._answered_at = None
+                return
+            self._answered_at = time.monotonic()
+
+    def _lost_first(self, now: float) -> RankLostError | None:
+        answered_at = self._answered_at
+        if answered_at is None:
+            return RankLostError("rank 0 is gone")
+        return _silent(0) if now - answered_at > LOST_SECONDS else None
+
+    def _failure(self) -> RankLostError | None:
+        if not self._store.check(["failure"]):
             return None
-        self._give_sign(number)
-        if self._store.check(["failure"]):
-            rank, kind, message, report = json.loads(self._store.get("failure"))
-            loss = RankLostError(f"rank {rank}: {message}", kind)
-            loss.add_note(report)
-            return loss
-        now = time.monotonic()
-        names = range(1, self.ranks.size)
-        missing = [rank for rank in names if not self._store.check([_sign(rank)])]
-        if not self._has_met.is_set():
-            if now < deadline:
-                return None
-            return RankLostError(_absence(missing))
-        for rank in names:
+        rank, kind, message, report = json.loads(self._store.get("failure"))
+        loss = RankLostError(f"rank {rank}: {message}", kind)
+        loss.add_note(report)
+        return loss
+
+    def _silence(
+        self, now: float, last_signs: dict[int, tuple[bytes, float]]
+    ) -> RankLostError | None:
+        for rank in range(1, self.ranks.size):
             sign = self._store.get(_sign(rank))
             if rank not in last_signs or last_signs[rank][0] != sign:
                 last_signs[rank] = (sign, now)
             elif now - last_signs[rank][1] > LOST_SECONDS:
-                return RankLostError(
-                    f"rank {rank} has given no sign of life for {LOST_SECONDS:.0f} s"
-                )
+                return _silent(rank)
         return None
 
-    def _give_sign(self, number: int) -> None:
-        self._store.set(_sign(self.ranks.rank), str(number))
+    def _absence(self) -> RankLostError:
+        missing = [n for n in range(1, self.ranks.size) if not self._store.check([_sign(n)])]
+        if missing:
+            which = f"rank {', '.join(map(str, missing))} did not come"
+        else:
+            which = "the ranks found the first one, but not each other"
+        return RankLostError(
+            f"{which} within {MEETING_SECONDS:.0f} s; where nodes have several network interfaces, "
+            "name the one between them by GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+        )
+
+    def _give_sign(self) -> None:
+        self._signs += 1
+        self._store.set(_sign(self.ranks.rank), str(self._signs))
 
 
 def _sign(rank: int) -> str:
     return f"sign {rank}"
 
 
-def _absence(missing: list[int]) -> str:
-    if missing:
-        which = f"rank {', '.join(map(str, missing))} did not come"
-    else:
-        which = "the ranks found the first one, but not each other"
-    return (
-        f"{which} within {MEETING_SECONDS:.0f} s; where nodes have several network interfaces, "
-        "name the one between them by GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
-    )
+def _silent(rank: int) -> RankLostError:
+    return RankLostError(f"rank {rank} has given no sign of life for {LOST_SECONDS:.0f} s")

@@ -226,7 +226,7 @@ def _found_steps(member: Member) -> list[int]:
     folder = member.trial.checkpoints
     if member.config.checkpoint.resume == "never":
         forget_best(folder)
-        checkpoint.remove_all(folder)
+        checkpoint.remove_after(folder, -1)
     return list(checkpoint.valid_steps(folder))
 
 

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -257,10 +257,6 @@ def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:
                 shutil.rmtree(path_of(folder, step))
 
 
-def remove_all(folder: Path) -> None:
-    remove_after(folder, -1)
-
-
 def remove_after(folder: Path, step: int) -> None:
     for later in _steps(folder):
         if later > step:
@@ -372,10 +368,6 @@ def read_best(folder: Path) -> BestRecord | None:
     if best is None or not is_whole(path_of(folder, best.step)):
         return None
     return best
-
-
-def write_best(folder: Path, best: BestRecord) -> None:
-    files.write_json(folder / RECORD, asdict(best))
 
 
 def forget_best(folder: Path) -> None:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 import torch
+from best import write_best
 
 from hpsearch.cluster.garbage import (
     CHECKPOINTS,
@@ -23,7 +24,7 @@ from hpsearch.cluster.garbage import (
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import BestRecord, Checkpoint, write_best
+from hpsearch.trainers.checkpoint import BestRecord, Checkpoint
 
 STEPS = (10, 20, 30, 40)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from best import write_best
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 from working import work
 
@@ -21,7 +22,7 @@ from hpsearch.population.options import Keep, Matches, Perturb, Truncation
 from hpsearch.population.selection import by_truncation
 from hpsearch.schema import value_at
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
+from hpsearch.trainers.checkpoint import BestRecord, read_best
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
 

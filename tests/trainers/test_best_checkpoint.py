@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from best import write_best
 
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import (
@@ -11,7 +12,6 @@ from hpsearch.trainers.checkpoint import (
     forget_best,
     is_maximized,
     read_best,
-    write_best,
 )
 
 BEST = BestRecord(4, "rho/host/choose_first", 0.5)
@@ -76,6 +76,6 @@ def test_a_checkpoint_that_is_gone_or_damaged_is_not_the_best(folder):
 def test_the_record_is_no_checkpoint(folder):
     write_best(folder, BEST)
     assert list(checkpoint.valid_steps(folder)) == [4, 2]
-    checkpoint.remove_all(folder)
+    checkpoint.remove_after(folder, -1)
     assert list(checkpoint.valid_steps(folder)) == []
     assert read_best(folder) is None

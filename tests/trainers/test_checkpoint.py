@@ -233,9 +233,9 @@ def test_pinned_checkpoints_are_kept_and_do_not_count(three, count):
 def test_remove_all_leaves_what_is_no_checkpoint(three):
     (checkpoint.path_of(three, 300) / "state.json").write_text("{}")
     (three / "best.json").write_text("{}")
-    checkpoint.remove_all(three)
+    checkpoint.remove_after(three, -1)
     assert names(three) == {"best.json"}
-    checkpoint.remove_all(three / "nowhere")
+    checkpoint.remove_after(three / "nowhere", -1)
 
 
 @pytest.mark.parametrize("kind", ["periodic", "timed", "best", "requested", "preempted", "final"])
