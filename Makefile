@@ -87,7 +87,7 @@ exhaustive: dev                        ## every combination of what the slow tes
 	$(BIN)/python -m pytest $(BESIDE) -m exhaustive
 
 slurm: dev                             ## the tests on a SLURM cluster that they bring up; needs root
-	$(BIN)/python -m pytest -m slurm
+	$(BIN)/python -m pytest -m "slurm and not exhaustive"
 
 simulate: dev                          ## studies on which everything fails, fresh seeds for MINUTES
 	$(BIN)/python tests/simulate.py --minutes $(MINUTES)
