@@ -56,12 +56,14 @@ def message_of(error: Exception) -> str:
 
 GLANCE_SECONDS = 0.2
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+SAVE_SIGNAL = signal.SIGUSR1  # asks for a checkpoint, and to train on
 
 
 class StopFlag:
     def __init__(self) -> None:
         self.is_set = False
         self.signal: int | None = None  # the last signal that set it
+        self.is_save_asked = False
 
     def set(self, signum: int, frame: FrameType | None) -> None:
         """Remember the request; a signal handler. A second Ctrl-C does not wait any more."""
@@ -69,6 +71,10 @@ class StopFlag:
             raise KeyboardInterrupt
         self.is_set = True
         self.signal = signum
+
+    def ask_for_save(self, signum: int, frame: FrameType | None) -> None:
+        """Remember a request for a checkpoint; a signal handler."""
+        self.is_save_asked = True
 
     def rest(self, seconds: float) -> None:
         """Wait, but no longer than until a signal asks to stop; Python would sleep on."""
@@ -82,6 +88,7 @@ def stop_flag(signals: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[St
     """Give a flag that the signals set while the block runs; main thread only."""
     flag = StopFlag()
     previous = {number: signal.signal(number, flag.set) for number in signals}
+    previous[SAVE_SIGNAL] = signal.signal(SAVE_SIGNAL, flag.ask_for_save)
     try:
         yield flag
     finally:

@@ -3,10 +3,10 @@
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat, RankHeartbeat
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two heartbeats of a job
 FILES_PER_SECOND = 50  # that all jobs of a study may write together, up to the longest interval
@@ -30,6 +30,7 @@ class Heartbeats:
         self._longest_work: float | None = None
         """seconds that the longest work without a heartbeat took; None before any was measured"""
         self._members: dict[int, MemberHeartbeat] = {}  # by trial: what was last said of each
+        self._ranks: tuple[RankHeartbeat, ...] = ()
         self._steps_per_second = 0.0
 
     def is_due(self, *, is_busy: bool) -> bool:
@@ -44,10 +45,16 @@ class Heartbeats:
         return self._said_busy or now >= self._next
 
     def give(
-        self, members: Iterable[MemberHeartbeat], steps_per_second: float, *, is_busy: bool
+        self,
+        members: Iterable[MemberHeartbeat],
+        ranks: Sequence[RankHeartbeat],
+        steps_per_second: float,
+        *,
+        is_busy: bool,
     ) -> None:
         """Give a heartbeat for all that train, or raise DiskError."""
         self._members = {member.trial: member for member in members}
+        self._ranks = tuple(ranks)
         self._steps_per_second = steps_per_second
         self._write(is_busy=is_busy)
 
@@ -61,4 +68,5 @@ class Heartbeats:
         self._said_busy = is_busy
         members, speed = tuple(self._members.values()), self._steps_per_second
         host, pid = socket.gethostname(), os.getpid()
-        self._file.replace(JobHeartbeat(time.time(), host, pid, is_busy, speed, members))
+        beat = JobHeartbeat(time.time(), host, pid, is_busy, speed, members, self._ranks)
+        self._file.replace(beat)

@@ -31,7 +31,6 @@ from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
-from hpsearch.trainers.trainer import Trainer
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
 STRIDE_SECONDS = 0.5
@@ -146,6 +145,10 @@ class JobTraining:
             is_saving = any(map(self._checkpoints.is_due, slots.steps.values()))
             if is_saving or self._evaluations.is_due:
                 self._beat(is_busy=True)
+            if self._flag.is_save_asked:
+                self._flag.is_save_asked = False
+                for member in slots.members.values():
+                    member.trial.request_save()
             metrics, broken = self._evaluations.evaluate(self._monitor.sections)
             self._drop(broken)
             with self._monitor.sections("checkpoint"):
@@ -183,7 +186,7 @@ class JobTraining:
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
-        slots.team.do(Trainer.train, steps)
+        slots.team.train(steps)
         slots.read_steps()  # waits for the device, so that the clock is right
         self._steps_per_second = steps / (time.perf_counter() - began)
         self._clock += steps
@@ -276,4 +279,5 @@ class JobTraining:
                 MemberHeartbeat.at(member.assignment, steps[row], saved.get(member.number, 0))
                 for row, member in self._slots.members.items()
             ]
-            self._heartbeats.give(members, self._steps_per_second, is_busy=is_busy)
+            ranks = self._slots.team.heartbeats
+            self._heartbeats.give(members, ranks, self._steps_per_second, is_busy=is_busy)

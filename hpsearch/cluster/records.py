@@ -97,6 +97,17 @@ class MemberHeartbeat:
 
 
 @dataclass(frozen=True)
+class RankHeartbeat:
+    host: str
+    step: Step  # of its first member
+    waiting: Annotated[float, Range(low=0.0, high=1.0)]
+    """share of the last training in which it waited for others; on GPUs not known, and 0"""
+
+
+SLOW = 0.2  # share of its time for which the others wait for a straggler more than it does
+
+
+@dataclass(frozen=True)
 class JobHeartbeat:
     at: float  # seconds since the epoch, by the job's clock
     host: str
@@ -105,6 +116,17 @@ class JobHeartbeat:
     """whether it may now measure or save, which takes long and gives no heartbeat between"""
     steps_per_second: Annotated[float, Range(low=0.0)]  # of each member
     members: tuple[MemberHeartbeat, ...]  # the trials that train, or are about to
+    ranks: tuple[RankHeartbeat, ...] = ()  # where there are several
+
+    @property
+    def straggler(self) -> int | None:
+        """The rank for which the others wait, None if they wait for none."""
+        shares = [rank.waiting for rank in self.ranks]
+        if len(shares) < 2:
+            return None
+        least = min(shares)
+        others = (sum(shares) - least) / (len(shares) - 1)
+        return shares.index(least) if others - least > SLOW else None
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""

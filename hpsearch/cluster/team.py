@@ -4,12 +4,15 @@ The first rank decides, reads and writes. What changes its trainer it tells the 
 same with theirs; then all say how it went, and whether one of them was asked to stop.
 """
 
+import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, TypeVarTuple
 
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
 from hpsearch.cluster.rank_group import RankGroup
+from hpsearch.cluster.records import RankHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
@@ -22,10 +25,13 @@ R = TypeVar("R")
 
 class Team:
     def __init__(self, flag: StopFlag, group: RankGroup | None = None) -> None:
-        """Set ``flag`` once any rank is asked to stop; without a group this is the only one."""
+        """Set ``flag`` once any rank is asked to stop or to save; without a group there is one."""
         self._flag = flag
         self.group = group
         self.ranks = ALONE if group is None else group.ranks
+        self.heartbeats: Sequence[RankHeartbeat] = ()
+        """of all ranks, if there are several and they have trained"""
+        self.own_heartbeat: RankHeartbeat | None = None
         self.built: AnyTrainer | None = None
         """this rank's trainer, if there is one; it stays for the next trials, which may fit it"""
 
@@ -37,6 +43,9 @@ class Team:
     def build(self, configs: Sequence[TrainerConfig]) -> None:
         """Give each rank a fresh trainer."""
         self._all(_build, tuple(configs))
+
+    def train(self, steps: int) -> None:
+        self._all(_train, steps)
 
     def select(self, members: Sequence[int]) -> None:
         """Go on with some of the members, in new trainers."""
@@ -70,9 +79,13 @@ class Team:
         except (HpsearchError, OSError) as error:
             failure = error
         own = None if failure is None else (kind_of(failure), message_of(failure))
-        told = self.ranks.told_by_all((self._flag.is_set, own))
-        for rank, (is_stopped, fault) in enumerate(told):
-            self._flag.is_set |= is_stopped
+        flag, is_first = self._flag, self.ranks.rank == 0
+        told = self.ranks.told_by_all((flag.is_set, flag.is_save_asked, own, self.own_heartbeat))
+        flag.is_save_asked &= is_first  # it alone sees to it
+        self.heartbeats = [heartbeat for *_, heartbeat in told if heartbeat is not None]
+        for rank, (is_stopped, is_save_asked, fault, _) in enumerate(told):
+            flag.is_set |= is_stopped
+            flag.is_save_asked |= is_save_asked and is_first
             if fault is not None and failure is None:
                 kind, message = fault
                 failure = RankLostError(f"rank {rank}: {message}", kind)
@@ -113,6 +126,15 @@ class Team:
 def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
     team.built = None  # before the new one needs memory
     team.built = build(configs, team.ranks)
+
+
+def _train(team: Team, steps: int) -> None:
+    waiting, began = team.ranks.waiting.seconds, time.perf_counter()
+    team.trainer.train(steps)
+    step = int(team.trainer.step[0])  # waits for the device
+    seconds = time.perf_counter() - began
+    share = min(1.0, (team.ranks.waiting.seconds - waiting) / seconds)
+    team.own_heartbeat = RankHeartbeat(socket.gethostname(), step, share)
 
 
 def _select(team: Team, members: Sequence[int]) -> None:

@@ -47,6 +47,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
+        "stragglers": _stragglers(view),
         "waste": {
             kind: {"attempts": lost.attempts, "hours": lost.hours, "gpu_hours": lost.gpu_hours}
             for kind, lost in sorted(view.state.tally.lost.items())
@@ -57,6 +58,19 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "population": population_summary(view),
         "folder": str(view.folder.root),
     }
+
+
+def _stragglers(view: StudyView) -> list[dict[str, Any]]:
+    """Return the ranks for which the others of their jobs wait."""
+    if view.study.spec.executor.ranks == 1:
+        return []
+    jobs = [job.name for job in view.state.live_jobs()]
+    beats = {name: view.folder.job(name).heartbeat.try_read() for name in jobs}
+    return [
+        {"job": name, "rank": beat.straggler, "host": beat.ranks[beat.straggler].host}
+        for name, beat in beats.items()
+        if beat is not None and beat.straggler is not None
+    ]
 
 
 def population_summary(view: StudyView) -> dict[str, Any] | None:
@@ -135,6 +149,10 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         f"trials: {trials_text(summary)}",
         *population_lines(summary["population"]),
         *cost_lines(summary),
+        *(
+            f"job {slow['job']} waits for its rank {slow['rank']} on {slow['host']}"
+            for slow in summary["stragglers"]
+        ),
         *waste_lines(summary["waste"]),
         *driver_lines(summary["driver"]),
         *(awaited_lines(view) if summary["state"] == STARTING else ()),

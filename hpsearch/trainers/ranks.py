@@ -7,9 +7,10 @@ what is learned from them do not depend on how many ranks there are. Axes: P mem
 shards, G ranks.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -22,12 +23,9 @@ class BrokenOffError(RuntimeError):
     """A call that all ranks make together failed, as it does once one of them is gone."""
 
 
-@contextmanager
-def _together() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        raise BrokenOffError(f"a call of all ranks was broken off: {error}") from error
+@dataclass
+class Waiting:
+    seconds: float = 0.0  # that this rank has waited for others; of calls on a CPU alone
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,23 @@ class Ranks:
 
     rank: int
     size: int  # G
+    waiting: Waiting = field(default_factory=Waiting, compare=False)
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Make a call of all ranks in the block."""
+        began = time.perf_counter()
+        try:
+            yield
+        except RuntimeError as error:
+            raise BrokenOffError(f"a call of all ranks was broken off: {error}") from error
+        self.waiting.seconds += time.perf_counter() - began
 
     def told_by_first(self, data: T) -> T:
         """Return what the first rank says; small plain data."""
         box = [data]
         if self.size > 1:
-            with _together():
+            with self.calling():
                 distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
@@ -52,7 +61,7 @@ class Ranks:
         """Return what each rank says; small plain data."""
         boxes = [data] * self.size
         if self.size > 1:
-            with _together():
+            with self.calling():
                 distributed.all_gather_object(boxes, data)
         return boxes
 
@@ -75,7 +84,7 @@ class Ranks:
         """Return the mean of the ranks' tensors, of the same bits on each; changes ``tensor``."""
         if self.size == 1:
             return tensor
-        with _together():
+        with self.calling():
             distributed.all_reduce(tensor)
         return tensor.div_(self.size)
 
@@ -105,7 +114,7 @@ class _Gather(torch.autograd.Function):
     def forward(context: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
         context.ranks = ranks
         parts = [torch.empty_like(tensor) for _ in range(ranks.size)]
-        with _together():
+        with ranks.calling():
             distributed.all_gather(parts, tensor.contiguous())
         return torch.stack(parts)
 
@@ -113,7 +122,7 @@ class _Gather(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         # Every rank's loss depends on every rank's part.
         gradient = gradient.contiguous()
-        with _together():
+        with context.ranks.calling():
             distributed.all_reduce(gradient)
         return gradient[context.ranks.rank], None
 

@@ -9,6 +9,7 @@ import time
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import RankLostError, stop_flag
 from hpsearch.cluster.meeting import local_team
+from hpsearch.cluster.records import JobHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer
@@ -34,14 +35,30 @@ def rank(trainer: AnyTrainer) -> int:
     return trainer.ranks.rank
 
 
+def slow_down(trainer: AnyTrainer) -> None:
+    if trainer.ranks.rank == 1:
+        learn = trainer._learn
+        trainer._learn = lambda: (time.sleep(0.1), learn())
+
+
 def main(case: str, config: str) -> None:
-    began = time.monotonic()
+    began, told = time.monotonic(), {}
     with stop_flag() as flag, local_team(2, 1, flag) as team:
         team.build([read_config(yaml_file.parse(config), source="test")])
         met = time.monotonic() - began
         try:
-            team.do(terminate) if case == "stop" else team.do(fail, case)
-            told = {"is_stopped": flag.is_set, "rank": team.do(rank)}
+            match case:
+                case "stop":
+                    team.do(terminate)
+                case "slow":
+                    team.do(slow_down)
+                    team.train(10)
+                    ranks = tuple(team.heartbeats)
+                    beat = JobHeartbeat(0.0, "", 0, False, 1.0, (), ranks)
+                    told = {"straggler": beat.straggler, "steps": [rank.step for rank in ranks]}
+                case _:
+                    team.do(fail, case)
+            told |= {"is_stopped": flag.is_set, "rank": team.do(rank)}
         except HpsearchError as error:
             kind = error.kind if isinstance(error, RankLostError) else None
             told = {"kind": kind, "message": str(error), "notes": getattr(error, "__notes__", [])}

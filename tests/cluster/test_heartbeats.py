@@ -10,7 +10,7 @@ import pytest
 from working import work
 
 from hpsearch.cluster.heartbeats import BRIEF_SECONDS, Heartbeats, seconds_between
-from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat, RankHeartbeat
 from hpsearch.cluster.study_dir import JobDir
 
 FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0), MemberHeartbeat(4, 2, "b", 0, 0))
@@ -133,3 +133,12 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     # At the beginning, before the first of ten evaluations, and after it.
     assert (counts["flushes"], counts["writes"]) == (0, 3)
     assert len(job.heartbeat.try_read().members) == 8
+
+
+@pytest.mark.parametrize(
+    ("shares", "straggler"),
+    [((), None), ((0.9,), None), ((0.1, 0.1), None), ((0.5, 0.1), 1), ((0.0, 0.4, 0.5), 0)],
+)
+def test_the_others_wait_for_a_straggler(shares, straggler):
+    ranks = tuple(RankHeartbeat("node", 8, share) for share in shares)
+    assert replace(BEAT, ranks=ranks).straggler == straggler

@@ -6,12 +6,14 @@ Kills stand in tests/cluster/test_worker.py; here they meet what configurations 
 import dataclasses
 import json
 import math
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -87,6 +89,19 @@ def test_a_signal_leaves_a_preempted_checkpoint(run, monkeypatch):
     state = json.loads((checkpoint.path_of(folder, step) / "state.json").read_text())
     assert (state["kind"], state["step"]) == ("preempted", step)
     assert (result(job).status, result(job).step) == ("interrupted", step)
+
+
+def test_usr1_saves_every_trial_and_trains_on(run, monkeypatch):
+    """In one process, as in the ranks of a job, of which any may get it."""
+    ask = partial(os.kill, os.getpid(), signal.SIGUSR1)
+    on_nth_call(monkeypatch, Trainer, "train", 2, ask)
+    rules = {"checkpoint.interval": 100, "checkpoint.keep_last": 9}
+    job = run(rules, {**rules, "seed": 2})
+    for trial in (0, 1):
+        (step, last) = steps_of(job, trial)
+        assert last == 12
+        path = checkpoint.path_of(job.study.trial(trial).checkpoints, step)
+        assert checkpoint.load(path).kind == "requested"
 
 
 def test_a_request_is_met_for_the_trial_that_it_names(run, monkeypatch, tmp_path):

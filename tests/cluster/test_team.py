@@ -45,3 +45,9 @@ def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kin
 @pytest.mark.slow
 def test_what_one_rank_is_asked_all_are(plain_config):
     assert told(plain_config, "stop") == {"is_stopped": True, "rank": 0}
+
+
+@pytest.mark.slow
+def test_the_rank_for_which_others_wait_is_known(plain_config):
+    seen = told(plain_config, "slow")
+    assert (seen["straggler"], seen["steps"]) == (1, [10, 10])
