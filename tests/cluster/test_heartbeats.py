@@ -68,7 +68,7 @@ def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two
 def test_one_is_due_every_so_many_seconds(file, clock):
     beats = Heartbeats(file, 20.0)
     assert beats.is_due(is_busy=False)
-    beats.give([FIRST], 1.0, is_busy=False)
+    beats.give([FIRST], (), 1.0, is_busy=False)
     clock[0] += 19.9
     assert not beats.is_due(is_busy=False)
     clock[0] += 0.1
@@ -84,11 +84,11 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
         for is_busy in (True, False):
             due.append(beats.is_due(is_busy=is_busy))
             if due[-1]:
-                beats.give([FIRST], 1.0, is_busy=is_busy)
+                beats.give([FIRST], (), 1.0, is_busy=is_busy)
             clock[0] += seconds if is_busy else 0.0
         return due[0], due[1]
 
-    beats.give([FIRST], 1.0, is_busy=False)
+    beats.give([FIRST], (), 1.0, is_busy=False)
     assert after_work(1.0) == (True, True)  # how long it takes is not known before
     assert not file.try_read().is_busy
     assert after_work(1.0) == (False, False)
@@ -98,13 +98,13 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
 
 def test_one_more_is_announced_beside_the_others(file):
     beats = Heartbeats(file, 2.0)
-    beats.give([replace(FIRST, step=8, saved=4)], 5.0, is_busy=False)
+    beats.give([replace(FIRST, step=8, saved=4)], (), 5.0, is_busy=False)
     beats.announce([SECOND])
     said = file.try_read()
     assert (said.is_busy, said.of(3, 1).saved, said.of(4, 2).step) == (True, 4, 0)
     assert said.steps_per_second == 5.0
     assert beats.is_due(is_busy=False)
-    beats.give([replace(SECOND, step=1)], 5.0, is_busy=False)
+    beats.give([replace(SECOND, step=1)], (), 5.0, is_busy=False)
     assert file.try_read().of(3, 1) is None
 
 
