@@ -35,16 +35,19 @@ def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
 
 def train_as_task(job_folders: Sequence[str]) -> None:
     """Do this task's part of several jobs that share a SLURM job, on this task's GPUs."""
-    ranks = JobDir(Path(job_folders[0])).plan.required().ranks
+    num_tasks = int(os.environ.get("SLURM_NTASKS", "1"))
+    asked = JobDir(Path(job_folders[0])).plan.required().ranks
+    # Where SLURM had fewer nodes for a job; what divides the ranks asked for divides the shards.
+    ranks = max(n for n in range(1, asked + 1) if asked % n == 0 and n <= num_tasks)
     index, rank = divmod(int(os.environ.get("SLURM_PROCID", "0")), ranks)
     if index >= len(job_folders):  # the last SLURM job of an array may have more tasks than work
         return
     devices = os.environ.get(VISIBLE)
     num_nodes = int(os.environ.get("SLURM_NNODES", "1"))
-    num_tasks = int(os.environ.get("SLURM_NTASKS", "1")) // num_nodes
-    if devices and num_tasks > 1:
+    of_node = num_tasks // num_nodes
+    if devices and of_node > 1:
         task = int(os.environ.get("SLURM_LOCALID", "0"))
-        os.environ[VISIBLE] = ",".join(share(devices.split(","), task, num_tasks))
+        os.environ[VISIBLE] = ",".join(share(devices.split(","), task, of_node))
     with stop_flag() as flag:
         job = JobDir(Path(job_folders[index]))
         with _threads_and_garbage(job):

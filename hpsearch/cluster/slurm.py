@@ -40,6 +40,7 @@ class SlurmExecutor:
         study: StudyDir,
         *,
         ranks: int = 1,
+        min_ranks: int | None = None,
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
@@ -58,6 +59,7 @@ class SlurmExecutor:
         self._withheld = withheld
         self.num_threads = profile.cpus_per_task
         self.ranks = ranks
+        self._min_ranks = min_ranks
         self.gpus_per_job = float(profile.gpus_per_task * ranks)
         try:
             config = slurm_calls.read_config(self._calls)
@@ -83,7 +85,7 @@ class SlurmExecutor:
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
         name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
         setup = setup_lines(self._profile, self._code)
-        parameters = sbatch_parameters(self._profile, self.ranks)
+        parameters = sbatch_parameters(self._profile, self.ranks, self._min_ranks)
         parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:

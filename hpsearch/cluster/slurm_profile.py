@@ -102,11 +102,17 @@ def load_profile(path: Path) -> SlurmProfile:
     return read(SlurmProfile, yaml_file.load(path), source=str(path))
 
 
-def sbatch_parameters(profile: SlurmProfile, ranks: int = 1) -> dict[str, Any]:
+def sbatch_parameters(
+    profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None
+) -> dict[str, Any]:
     """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials."""
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
     num_tasks = profile.tasks_per_job * ranks // profile.nodes  # of a node
     num_gpus = profile.gpus_per_task * num_tasks
+    # SLURM must not run a job again by itself: it is one attempt with one token.
+    plain: dict[str, Any] = {"no-requeue": True}
+    if min_ranks is not None and min_ranks < ranks:  # submitit counts tasks by its own "nodes"
+        plain["nodes"] = f"{min_ranks // num_tasks}-{profile.nodes}"
     parameters = {
         "partition": profile.partition,
         "account": profile.account,
@@ -124,8 +130,7 @@ def sbatch_parameters(profile: SlurmProfile, ranks: int = 1) -> dict[str, Any]:
         "stderr_to_stdout": True,
         # Since SLURM 22.05 srun doesn't take it from sbatch.
         "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
-        # SLURM must not run a job again by itself: it is one attempt with one token.
-        "additional_parameters": {"no-requeue": True},
+        "additional_parameters": plain,
     }
     return {key: value for key, value in parameters.items() if value is not None}
 
@@ -137,9 +142,9 @@ _OPTIONS = (
 """parameters of submitit that sbatch knows by the same name"""
 
 
-def trial_options(profile: SlurmProfile, ranks: int = 1) -> list[str]:
+def trial_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None) -> list[str]:
     signal = f"--signal=USR2@{profile.signal_delay_seconds}"
-    return [*_options(sbatch_parameters(profile, ranks)), signal, "--no-requeue"]
+    return [*_options(sbatch_parameters(profile, ranks, min_ranks)), signal, "--no-requeue"]
 
 
 def driver_options(driver: DriverProfile) -> list[str]:
@@ -155,6 +160,7 @@ def driver_options(driver: DriverProfile) -> list[str]:
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
+    parameters = {**parameters, **parameters.get("additional_parameters", {})}
     asked = {key: parameters[key] for key in _OPTIONS if parameters.get(key) is not None}
     return [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
 

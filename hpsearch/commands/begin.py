@@ -201,7 +201,7 @@ def _sbatch(study: "Study") -> dict[str, list[str]]:
     if not isinstance(options, SlurmOptions):
         return {}
     profile = load_profile(study.path.parent / options.profile)
-    trials = trial_options(profile, options.ranks)
+    trials = trial_options(profile, options.ranks, options.min_ranks)
     asked = {"trials": trials, "driver": driver_options(profile.driver)}
     return {job: [*map(_quoted, lines), *profile.setup] for job, lines in asked.items()}
 

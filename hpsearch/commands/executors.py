@@ -37,6 +37,7 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
         _profile(study, options),
         folder,
         ranks=options.ranks,
+        min_ranks=options.min_ranks,
         pilot_seconds=wait,
         withheld=withheld,
     )
@@ -70,7 +71,7 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     _check_paths(folder)
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
-        try_submission(calls, trial_options(profile, options.ranks))
+        try_submission(calls, trial_options(profile, options.ranks, options.min_ranks))
         if with_driver:
             try_submission(calls, driver_options(profile.driver))
     except SubmissionRefusedError as error:

@@ -91,7 +91,9 @@ def _profile(study: Study, file: Path, executor: SlurmOptions) -> Iterator[Findi
         partitions = slurm.read_partitions(calls)
         yield from slurm.check_partitions("jobs", profile, partitions)
         yield from slurm.check_partitions("the driver", driver, partitions)
-        yield slurm.check_submission("jobs", calls, trial_options(profile, executor.ranks))
+        yield slurm.check_submission(
+            "jobs", calls, trial_options(profile, executor.ranks, executor.min_ranks)
+        )
         yield slurm.check_submission("the driver", calls, driver_options(driver))
     except SchedulerSilentError as fault:
         note = f"{fault}; run this on a login node of the cluster, or give the study executor local"

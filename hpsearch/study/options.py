@@ -197,6 +197,12 @@ class SlurmOptions:
     """between two looks at the queue and at what jobs wrote"""
     ranks: Positive = 1
     """tasks of a job that train its trials together; divides the trainer's key shards"""
+    min_ranks: Positive | None = None
+    """as many are enough where fewer nodes are free when a job begins; none waits for all"""
+
+    def check(self) -> Iterator[str]:
+        if self.min_ranks is not None and self.ranks % self.min_ranks:
+            yield f"min_ranks must divide ranks={self.ranks}, but is {self.min_ranks}"
 
 
 Executor = LocalOptions | SlurmOptions

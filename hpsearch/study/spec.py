@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.record_files import RecordFile, read_record
-from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
@@ -319,12 +319,21 @@ def _profile_problems(executor: options.SlurmOptions, directory: Path) -> list[s
         profile = load_profile(directory / executor.profile)
     except ConfigError as error:
         return [f"executor.profile {error.source}: {problem}" for problem in error.problems]
-    if profile.tasks_per_job * executor.ranks % profile.nodes:
-        return [
-            f"executor.profile: nodes must divide the tasks of a job, tasks_per_job="
-            f"{profile.tasks_per_job} times executor.ranks={executor.ranks}, but is {profile.nodes}"
-        ]
-    return []
+    return [*_node_problems(executor, profile)]
+
+
+def _node_problems(executor: options.SlurmOptions, profile: SlurmProfile) -> Iterator[str]:
+    ranks, nodes, at_once = executor.ranks, profile.nodes, profile.tasks_per_job
+    if at_once * ranks % nodes:
+        yield (
+            f"executor.profile: nodes must divide the tasks of a job, tasks_per_job={at_once} "
+            f"times executor.ranks={ranks}, but is {nodes}"
+        )
+    elif executor.min_ranks is not None and (at_once > 1 or executor.min_ranks % (ranks // nodes)):
+        yield (
+            f"executor.min_ranks must fill whole nodes of {at_once * ranks // nodes} tasks each, "
+            f"with tasks_per_job: 1 in the profile, but is {executor.min_ranks}"
+        )
 
 
 def _read_bases(

@@ -122,6 +122,25 @@ def test_the_tasks_of_a_job_have_their_shares_of_the_node(load):
     assert different == {"ntasks_per_node": 4, "mem": "480G", "gres": "gpu:a100:8"}
 
 
+@pytest.mark.parametrize(
+    ("nodes", "tasks_per_job", "ranks", "min_ranks", "asked"),
+    [
+        (1, 1, 4, None, (1, 4, "gpu:a100:8", "480G")),
+        (2, 1, 4, None, (2, 2, "gpu:a100:4", "240G")),
+        (2, 1, 4, 2, ("1-2", 2, "gpu:a100:4", "240G")),
+        (2, 1, 4, 4, (2, 2, "gpu:a100:4", "240G")),
+        (2, 2, 1, None, (2, 1, "gpu:a100:2", "120G")),
+        (1, 2, 2, None, (1, 4, "gpu:a100:8", "480G")),
+    ],
+)
+def test_ranks_are_tasks_of_as_many_nodes(load, nodes, tasks_per_job, ranks, min_ranks, asked):
+    profile = load({"nodes": nodes, "tasks_per_job": tasks_per_job})
+    parameters = sbatch_parameters(profile, ranks, min_ranks)
+    parameters |= parameters["additional_parameters"]
+    keys = ("nodes", "ntasks_per_node", "gres", "mem")
+    assert tuple(parameters[key] for key in keys) == asked
+
+
 def test_parameters(load):
     assert sbatch_parameters(load({})) == {
         "partition": "gpu",

@@ -58,6 +58,26 @@ def test_ranks_on_two_nodes(on_two_nodes, study, plain_config) -> None:
     assert (whole / "tensors-1.safetensors").exists()
 
 
+def test_with_one_node_less_it_goes_on_with_fewer_ranks(
+    executor, study, tmp_path: Path, plain_config
+) -> None:
+    """Three of four nodes are taken, so the second of two is not free."""
+    profile = load_profile(profile_file(tmp_path, **TWO_NODES))
+    slurm = SlurmExecutor(profile, study, ranks=2, min_ranks=1)
+    others = ask("sbatch", "--parsable", "--exclusive", "--nodes=3", "--wrap=sleep 600").strip()
+    wait_until(lambda: nodes_of(others) == "3", 60, lambda: ask("squeue"))
+    jobs = write_jobs(study, 1, plain_config, SHORT, ranks=2)
+    ids = slurm.submit(jobs)
+    wait_for(slurm, jobs, ids, j1="ended")
+    result = study.trial(1).attempt(1).read_result()
+    assert result is not None, slurm.log(jobs[0], ids["00001"]).read_text()
+    assert result.status == "finished"
+    assert not (
+        checkpoint.path_of(study.trial(1).checkpoints, 12) / "tensors-1.safetensors"
+    ).exists()
+    assert nodes_of(ids["00001"]) == "1"
+
+
 @pytest.mark.parametrize(
     ("name", "rank"),
     [
