@@ -343,6 +343,13 @@ def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
     assert executor.devices == ["cpu", "cuda"]
 
 
+def test_the_ranks_of_a_job_are_to_meet(place):
+    network = ("NCCL_SOCKET_IFNAME=ib0",)
+    executor = Looking(DeviceReport("0", "2.13", (), None, ("n1", "n2"), network))
+    finding = only(look("study.yaml", executor=executor), "job")
+    assert finding.sentence.endswith("its 2 ranks met, on n1, n2 (NCCL_SOCKET_IFNAME=ib0)")
+
+
 @pytest.mark.parametrize(
     ("executor", "level", "said"),
     [

@@ -55,6 +55,9 @@ class DeviceReport:
     torch: str  # version
     gpus: tuple[str, ...]  # names of the GPUs that torch finds
     fault: str | None  # why the device that was tried cannot be used, None if it can
+    hosts: tuple[str, ...] = ()  # of the job's ranks that met, where there are several
+    network: tuple[str, ...] = ()
+    """NAME=VALUE of the variables by which torch.distributed chooses between interfaces"""
 
 
 @dataclass(frozen=True)

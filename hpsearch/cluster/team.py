@@ -44,6 +44,10 @@ class Team:
         """Give each rank a fresh trainer."""
         self._all(_build, tuple(configs))
 
+    def hosts(self) -> list[str]:
+        """Return the machine of each rank."""
+        return self._all(_hosts)
+
     def train(self, steps: int) -> None:
         self._all(_train, steps)
 
@@ -126,6 +130,10 @@ class Team:
 def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
     team.built = None  # before the new one needs memory
     team.built = build(configs, team.ranks)
+
+
+def _hosts(team: Team) -> list[str]:
+    return team.ranks.told_by_all(socket.gethostname())
 
 
 def _train(team: Team, steps: int) -> None:

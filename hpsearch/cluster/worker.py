@@ -38,7 +38,7 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
     """
     plan = job.plan.required()
     if plan.probes is not None:
-        job.report.write(_device_report(plan.probes))
+        job.report.write(_device_report(plan.probes, team.hosts()))
         return
     torch.set_num_threads(plan.num_threads)
     queue = TrialQueue(job, plan)
@@ -207,7 +207,7 @@ def _game(hosts: Players, agents: Players) -> GameConfig:
 # A device that `hpsearch doctor` wants to know of.
 
 
-def _device_report(device: str) -> records.DeviceReport:
+def _device_report(device: str, hosts: Sequence[str]) -> records.DeviceReport:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
         fault = _fault(device)
@@ -215,7 +215,13 @@ def _device_report(device: str) -> records.DeviceReport:
     gpus = tuple(torch.cuda.get_device_name(index) for index in indices)
     if fault is not None:
         fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in caught)])
-    return records.DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)
+    network = tuple(
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("NCCL_", "GLOO_"))
+    )
+    visible, several = os.environ.get(VISIBLE), tuple(hosts) if len(hosts) > 1 else ()
+    return records.DeviceReport(visible, torch.__version__, gpus, fault, several, network)
 
 
 def _fault(device: str) -> str | None:

@@ -264,6 +264,7 @@ def _compare(name: str, installed: str, tested: str) -> Finding:
 # A job that looks around.
 
 JOB_SECONDS = 60.0  # for which a job may wait and run, before it is cancelled
+RANKS_SECONDS = 180.0  # the same where there are ranks, which wait two minutes for each other
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two looks at it, doubled each time
 MakeExecutor = Callable[[Study, StudyDir], Executor]
 """how the executor of a study is made, for jobs below a folder"""
@@ -275,14 +276,16 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
         root = StudyDir(folder / study.spec.name)
         executor, job = make_executor(study, root), root.job("00001")
         device = "cuda" if study.uses_gpus else "cpu"
-        job.plan.write(JobPlan((), executor.num_threads, 0.0, refills=False, probes=device))
+        threads, ranks = executor.num_threads, executor.ranks
+        job.plan.write(JobPlan((), threads, 0.0, refills=False, probes=device, ranks=ranks))
         try:
             job_id = executor.submit([job])[job.name]
         except SubmissionRefusedError as refused:
             return error(f"no job is taken: {refused}")
         status = None
         try:
-            status = _wait(executor, job, job_id)
+            seconds = JOB_SECONDS if executor.ranks == 1 else RANKS_SECONDS
+            status = _wait(executor, job, job_id, seconds)
         finally:  # also after Ctrl-C, or where the scheduler gives no answer
             if status is None or status.phase != "ended":
                 executor.cancel([(job, job_id)])
@@ -293,14 +296,14 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
             return _broken(executor.log(job, job_id))
     waits = status is not None and status.phase == "queued"
     return warning(
-        f"{'still waited for its turn' if waits else 'had not ended'} after {JOB_SECONDS:.0f} "
+        f"{'still waited for its turn' if waits else 'had not ended'} after {seconds:.0f} "
         "seconds and was taken back, so what jobs see is not known; try again when there is room "
         "for one"
     )
 
 
-def _wait(executor: Executor, job: JobDir, job_id: str) -> JobStatus | None:
-    deadline, pause = time.monotonic() + JOB_SECONDS, FIRST_PAUSE
+def _wait(executor: Executor, job: JobDir, job_id: str, seconds: float) -> JobStatus | None:
+    deadline, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
         status = executor.look([(job, job_id)]).get(job.name)
         has_ended = status is not None and status.phase == "ended"
@@ -315,7 +318,9 @@ def _judge(report: DeviceReport, device: str) -> Finding:
     seen = f"{VISIBLE} {visible}, torch is {report.torch}"
     if report.fault is None:
         gpus = f", GPUs: {', '.join(report.gpus)}" if device == "cuda" else ""
-        return ok(f"can train on {device}: {seen}{gpus}")
+        met = f"; its {len(report.hosts)} ranks met, on {', '.join(report.hosts)}"
+        network = f" ({', '.join(report.network)})" if report.network else ""
+        return ok(f"can train on {device}: {seen}{gpus}{f'{met}{network}' if report.hosts else ''}")
     remedy = "look at nvidia-smi there, install a torch with CUDA, or set device: cpu"
     if device == "cpu":
         remedy = f"install hpsearch again with: {INSTALL}"
