@@ -21,7 +21,7 @@ from hpsearch.commands import driving
 from hpsearch.study.driver import Driver
 
 class NoMachines:
-    max_batch, num_threads, num_calls, max_jobs = 4, 1, 0, None
+    max_batch, num_threads, ranks, num_calls, max_jobs = 4, 1, 1, 0, None
     patience = pilot_seconds = gpus_per_job = 0.0
     def submit(self, jobs): return {job.name: job.name for job in jobs}
     def look(self, jobs): return {}

@@ -248,6 +248,7 @@ def test_a_job_that_is_waited_for_no_longer_is_taken_back(tmp_path, cut_off_by):
 
     executor = SimpleNamespace(
         num_threads=1,
+        ranks=1,
         submit=lambda jobs: {job.name: "17" for job in jobs},
         look=look,
         cancel=lambda jobs: cancelled.extend(job_id for _, job_id in jobs),
