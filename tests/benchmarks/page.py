@@ -13,11 +13,12 @@ import driver_page
 import pairs_page
 import plots
 import quickstart_page
+import ranks_page
 import rows
 
 Row = dict[str, str]
 
-BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart")
+BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks")
 """tables of studies and runs, whose sections are pages of their own: no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
@@ -63,6 +64,7 @@ def write(folder: Path) -> None:
     sections += breeding_page.sections(every, folder)
     sections += pairs_page.sections(every, folder)
     sections += driver_page.sections(every, folder)
+    sections += ranks_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 
 

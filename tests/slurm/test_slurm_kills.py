@@ -12,15 +12,17 @@ import secrets
 import time
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 import psutil
 import pytest
-from cli_tools import METRIC, jobs_of
+from cli_tools import METRIC, hpsearch, jobs_of, outcomes, write_study, write_trainer
 from optuna.trial import TrialState
 from servers import Server
 from slurm_tools import SlurmCluster, ask
-from test_slurm_studies import DRIVER, INTERVAL, Sweep, repeated_steps, sweep
+from test_slurm_ranks import workers
+from test_slurm_studies import DRIVER, INTERVAL, TRAINER, Sweep, repeated_steps, sweep
 
 __all__ = ["sweep"]
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
@@ -63,6 +65,47 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
     print(study.do("status", "tiny"))
     check_told(study)
     study.do("audit", "tiny")
+
+
+def test_whichever_rank_is_killed_trials_end_as_undisturbed(sweep, tmp_path: Path) -> None:
+    """Four ranks on two nodes, beside one process that nothing disturbs."""
+    seed = int(os.environ.get("HPSEARCH_TEST_SEED", secrets.randbelow(2**32)))
+    print(f"HPSEARCH_TEST_SEED={seed}", flush=True)
+    rng = Random(seed)
+    endless = {"budget/trials": 100_000, "max_failures": 100_000, "sampler": {"name": "random"}}
+    study: Sweep = sweep(
+        profile={"nodes": 2, "gpus_per_task": 0, "gpu_type": None},
+        trainer={"shards": 4},
+        **endless,
+        **{"executor/ranks": 4, "executor/jobs": 1},
+    )
+    killed: Counter[int] = Counter()
+    while sum(killed.values()) < KILLS:
+        time.sleep(rng.uniform(2.0, 8.0))
+        ranks = workers(study.files.jobs)
+        if len(ranks) == 4:  # else the last one ends, or the next one begins
+            rank = rng.randrange(4)
+            with suppress(psutil.NoSuchProcess):
+                ranks[rank].kill()
+                killed[rank] += 1
+        study.start_driver_now()
+        print(f"killed: {dict(sorted(killed.items()))}", flush=True)
+    study.do("stop", "tiny")
+    study.wait(lambda seen: seen["state"] == "stopped" and not seen["jobs"]["running"], 600)
+    check_told(study)
+    study.do("audit", "tiny")
+    ended = [trial for trial in study.trials() if trial.state == TrialState.COMPLETE]
+    alone = tmp_path / "alone"
+    write_trainer(alone, TRAINER | {"shards": 4})
+    local = {"name": "local", "jobs": 1, "members_per_job": 2}
+    budget = {"budget/trials": max(trial.number for trial in ended) + 1}
+    write_study(alone, {"executor": local, "sampler": {"name": "random"}} | budget)
+    hpsearch(alone, "run", "study.yaml", "--no-export")
+    undisturbed = outcomes(alone)
+    for trial in ended:
+        _, values, params, _ = undisturbed[trial.number]
+        assert trial.params == params
+        assert trial.values == pytest.approx(values, rel=0.02)
 
 
 def check_told(study: Sweep) -> None:

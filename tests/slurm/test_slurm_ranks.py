@@ -33,15 +33,15 @@ def nodes_of(slurm_id: str) -> str:
     return ask("squeue", "--noheader", "--states=all", "--format=%D", "--jobs", slurm_id).strip()
 
 
-def workers(job) -> list[psutil.Process]:
-    """Return the processes of a job's tasks, the first rank first."""
-    ranks = {}
+def workers(jobs: Path) -> list[psutil.Process]:
+    """Return the processes of the tasks of jobs below a folder, the first rank first."""
+    tasks = []
     for process in psutil.process_iter(["name", "cmdline", "environ"]):
         words = process.info["cmdline"] or []
         is_task = process.info["name"] != "srun" and "submitit.core._submit" in words
-        if is_task and str(job.root) in words:
-            ranks[int(process.info["environ"]["SLURM_PROCID"])] = process
-    return [ranks[rank] for rank in sorted(ranks)]
+        if is_task and any(word.startswith(str(jobs)) for word in words):
+            tasks.append((int(process.info["environ"]["SLURM_PROCID"]), process))
+    return [process for _, process in sorted(tasks, key=lambda task: task[0])]
 
 
 def test_ranks_on_two_nodes(on_two_nodes, study, plain_config) -> None:
@@ -94,7 +94,7 @@ def test_a_rank_is_lost(on_two_nodes, study, plain_config, name: str, rank: int)
     ids = on_two_nodes.submit(jobs)
     folder = study.trial(1).checkpoints
     wait_until(lambda: any(checkpoint.valid_steps(folder)), 120, lambda: ask("squeue"))
-    processes = workers(jobs[0])
+    processes = workers(jobs[0].root)
     assert len(processes) == 2
     os.kill(processes[rank].pid, getattr(signal, name))
     began = time.monotonic()
