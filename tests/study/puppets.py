@@ -125,7 +125,7 @@ class Hands:
     """One driver's calls of the cluster's scheduler."""
 
     max_batch = 2
-    num_threads = 1
+    num_threads = ranks = 1
     num_calls = 0
     patience = PATIENCE_SECONDS
     gpus_per_job = 0.0
