@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
@@ -21,7 +22,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.machine import VISIBLE, share
-from hpsearch.cluster.rank_group import MEETING_SECONDS, RankGroup
+from hpsearch.cluster.rank_group import MEETING_SECONDS, Processes, RankGroup, UnknownProcesses
 from hpsearch.cluster.records import RankAddress
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
@@ -45,23 +46,35 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
     os.environ |= _LOOPBACK_ALONE
     gpus = os.environ.get(VISIBLE)
     store = _serve(LOOPBACK)
-    others = [_start(store.port, rank, size, num_threads, gpus) for rank in range(1, size)]
-
-    def kill_others() -> None:
-        for other in others:
-            other.kill()
-            other.wait()
-
+    others = _Started(
+        [_start(store.port, rank, size, num_threads, gpus) for rank in range(1, size)]
+    )
     try:
         if gpus:
             os.environ[VISIBLE] = ",".join(share(gpus.split(","), 0, size))
-        team = Team(flag, RankGroup(store, 0, size, kill_others))
+        team = Team(flag, RankGroup(store, 0, size, others))
         yield team
         team.end()
-        for other in others:
-            other.wait(LEAVING_SECONDS)
+        for process in others.processes:
+            process.wait(LEAVING_SECONDS)
     finally:
-        kill_others()
+        others.kill()
+
+
+@dataclass(frozen=True)
+class _Started:
+    """The other ranks as children of the first one."""
+
+    processes: "list[subprocess.Popen[bytes]]"  # from rank 1 on
+
+    def find_ended(self) -> int | None:
+        ended = (n for n, process in enumerate(self.processes, 1) if process.poll() is not None)
+        return next(ended, None)
+
+    def kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
 
 @contextmanager
@@ -72,16 +85,26 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
         return
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
-    team = Team(flag, RankGroup(store, 0, size, _end_step))
+    team = Team(flag, RankGroup(store, 0, size, _Tasks(size)))
     yield team
     team.end()
 
 
-def _end_step() -> None:
-    """Kill all tasks of this job, also one that is stopped; not those of others beside it."""
-    if os.environ.get("SLURM_NTASKS") == str(distributed.get_world_size()):
-        step = f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}"
-        subprocess.run(["scancel", "--signal=KILL", step], timeout=LEAVING_SECONDS, check=False)
+@dataclass(frozen=True)
+class _Tasks:
+    """The ranks as tasks of a SLURM step, which ends once one of them has failed."""
+
+    size: int
+
+    def find_ended(self) -> int | None:
+        return None
+
+    def kill(self) -> None:
+        """Kill all tasks of the step, unless it has those of other jobs as well."""
+        if os.environ.get("SLURM_NTASKS") == str(self.size):
+            step = f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}"
+            command = ["scancel", "--signal=KILL", step]
+            subprocess.run(command, timeout=LEAVING_SECONDS, check=False)
 
 
 def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
@@ -95,18 +118,12 @@ def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
             "log says why, and all nodes must see the same folder"
         )
     torch.set_num_threads(job.plan.required().num_threads)
-    _follow(address, rank, size, flag, _end_step)
+    _follow(address, rank, size, flag, _Tasks(size))
 
 
-def _follow(
-    address: RankAddress,
-    rank: int,
-    size: int,
-    flag: StopFlag,
-    kill_others: Callable[[], None] = lambda: None,
-) -> None:
+def _follow(address: RankAddress, rank: int, size: int, flag: StopFlag, others: Processes) -> None:
     try:
-        Team(flag, RankGroup(_reach(address, rank), rank, size, kill_others)).follow()
+        Team(flag, RankGroup(_reach(address, rank), rank, size, others)).follow()
     except Exception as error:
         if isinstance(error, HpsearchError):  # of all else the first rank tells
             print(f"rank {rank}: {error}", flush=True)
@@ -160,7 +177,7 @@ def main(arguments: Sequence[str]) -> None:
     port, rank, size, num_threads = map(int, arguments)
     with stop_flag() as flag:
         torch.set_num_threads(num_threads)
-        _follow(RankAddress(LOOPBACK, port), rank, size, flag)
+        _follow(RankAddress(LOOPBACK, port), rank, size, flag, UnknownProcesses())
 
 
 if __name__ == "__main__":

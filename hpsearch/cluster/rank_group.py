@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from threading import Event, Thread
 from traceback import format_exception
+from typing import Protocol
 
 import torch
 from torch import distributed
@@ -33,13 +34,30 @@ RAISING_SECONDS = 5.0
 _FOREVER = timedelta(days=365)  # a collective call may wait; that a rank is lost, its signs tell
 
 
+class Processes(Protocol):
+    """What one rank knows of the others' processes."""
+
+    def find_ended(self) -> int | None:
+        """Return a rank whose process has ended, None if none is known to have."""
+        ...
+
+    def kill(self) -> None:
+        """End the others', also those that are stopped."""
+        ...
+
+
+class UnknownProcesses:
+    def find_ended(self) -> int | None:
+        return None
+
+    def kill(self) -> None:
+        """Do nothing: they end by themselves."""
+
+
 class RankGroup:
-    def __init__(
-        self, store: Store, rank: int, size: int, kill_others: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, store: Store, rank: int, size: int, others: Processes) -> None:
         """Meet the other ranks at ``store``; one process has one group.
 
-        ``kill_others`` is called before this process ends itself because one is lost.
         Raises ConflictError if they run different versions of the code; RankLostError if one does
         not come.
         """
@@ -47,7 +65,7 @@ class RankGroup:
         self.on_stuck: Callable[[RankLostError], None] = lambda loss: None
         """replaceable; called beside a stuck main thread, before the process is ended"""
         self._store = store
-        self._kill_others = kill_others
+        self._others = others
         self.ranks = Ranks(rank, size)
         self._has_met, self._has_left, self._knows_loss = Event(), Event(), Event()
         self._signs = 0  # of life that this rank gave
@@ -60,7 +78,8 @@ class RankGroup:
         backends = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(
             backends,
-            store=PrefixStore("group", store),
+            # One that waits would let no other thread use it.
+            store=PrefixStore("group", store.clone()),  # type: ignore[attr-defined]
             rank=rank,
             world_size=size,
             timeout=_FOREVER,
@@ -86,6 +105,9 @@ class RankGroup:
         """Let the first rank know why this one ends."""
         failure = (kind_of(error), message_of(error), "".join(format_exception(error)))
         self._store.set("failure", json.dumps((self.ranks.rank, *failure)))
+        distributed.destroy_process_group()  # which breaks off the first rank's call
+        # SLURM kills all tasks once one has failed, and the first is to write this down before.
+        self._knows_loss.wait(LOST_SECONDS)
 
     def wait_for_loss(self) -> RankLostError | None:
         """Return which rank is lost, if one is, after a collective call has raised."""
@@ -108,8 +130,10 @@ class RankGroup:
             elif self._has_met.is_set():
                 self._give_sign()
                 self.loss = self._failure() or self._silence(now, last_signs)
-            else:
-                self.loss = self._absence() if now > deadline else None
+            elif now > deadline:
+                self.loss = self._absence()
+            if self.loss is None and (ended := self._others.find_ended()) is not None:
+                self.loss = self._failure() or RankLostError(f"the process of rank {ended} ended")
             if self.loss is not None:
                 self._knows_loss.set()
                 if not self._has_left.wait(RAISING_SECONDS):
@@ -119,7 +143,7 @@ class RankGroup:
         print(f"hpsearch: {loss}", file=sys.stderr, flush=True)
         try:
             self.on_stuck(loss)
-            self._kill_others()
+            self._others.kill()
         finally:
             os._exit(RankLostError.exit_code)
 

@@ -109,6 +109,8 @@ def sbatch_parameters(
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
     num_tasks = profile.tasks_per_job * ranks // profile.nodes  # of a node
     num_gpus = profile.gpus_per_task * num_tasks
+    # Of ranks that train together none goes on without the others.
+    ends_with_one = ["--kill-on-bad-exit=1"] if ranks > 1 and profile.tasks_per_job == 1 else []
     # SLURM must not run a job again by itself: it is one attempt with one token.
     plain: dict[str, Any] = {"no-requeue": True}
     if min_ranks is not None and min_ranks < ranks:  # submitit counts tasks by its own "nodes"
@@ -129,7 +131,7 @@ def sbatch_parameters(
         "array_parallelism": profile.array_parallelism,
         "stderr_to_stdout": True,
         # Since SLURM 22.05 srun doesn't take it from sbatch.
-        "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
+        "srun_args": [f"--cpus-per-task={profile.cpus_per_task}", *ends_with_one],
         "additional_parameters": plain,
     }
     return {key: value for key, value in parameters.items() if value is not None}
