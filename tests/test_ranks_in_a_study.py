@@ -25,7 +25,7 @@ def other_ranks() -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if "hpsearch.cluster.meeting" in (process.info["cmdline"] or [])
+        if "hpsearch.cluster.job_entry" in (process.info["cmdline"] or [])
     ]
 
 

@@ -75,7 +75,19 @@ def test_a_lost_rank_ends_all_and_the_same_command_goes_on(write, train, who, ho
         code, output = training.end(signal.SIGKILL)
     if who == "other":
         assert code == 8
-        assert "rank 1 has given no sign of life for 12 s" in output
+        gone = "the process of rank 1 ended"
+        says = gone if how == signal.SIGKILL else "rank 1 has given no sign of life for 12 s"
+        assert says in output
         assert not other.is_running()
     newest = next(checkpoint.valid_steps(trial.checkpoints))
     assert train(f"steps={newest + 2}")[1].startswith(f"mine goes on from step {newest}\n")
+
+
+@pytest.mark.slow
+def test_a_rank_that_ends_before_it_has_met_the_others_ends_all(write):
+    with Training(write(SHARDED), "--ranks", "2") as training:
+        first = psutil.Process(training.process.pid)
+        training.wait_until(lambda: first.children())
+        first.children()[0].kill()
+        code, output = training.process.wait(ENDING_SECONDS), training.end(signal.SIGKILL)[1]
+    assert (code, "hpsearch: the process of rank 1 ended" in output) == (8, True)

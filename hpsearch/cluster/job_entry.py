@@ -1,8 +1,12 @@
-"""What an executor starts in a job's process; torch is imported from here on."""
+"""What an executor starts in a job's process; torch is imported from here on.
+
+Another rank on the same machine is: python -m hpsearch.cluster.job_entry PORT RANK SIZE THREADS
+"""
 
 import atexit
 import gc
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,22 +39,17 @@ def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
 
 def train_as_task(job_folders: Sequence[str]) -> None:
     """Do this task's part of several jobs that share a SLURM job, on this task's GPUs."""
-    num_tasks = int(os.environ.get("SLURM_NTASKS", "1"))
-    asked = JobDir(Path(job_folders[0])).plan.required().ranks
-    # Where SLURM had fewer nodes for a job; what divides the ranks asked for divides the shards.
-    ranks = max(n for n in range(1, asked + 1) if asked % n == 0 and n <= num_tasks)
-    index, rank = divmod(int(os.environ.get("SLURM_PROCID", "0")), ranks)
-    if index >= len(job_folders):  # the last SLURM job of an array may have more tasks than work
-        return
-    devices = os.environ.get(VISIBLE)
-    num_nodes = int(os.environ.get("SLURM_NNODES", "1"))
-    of_node = num_tasks // num_nodes
-    if devices and of_node > 1:
-        task = int(os.environ.get("SLURM_LOCALID", "0"))
-        os.environ[VISIBLE] = ",".join(share(devices.split(","), task, of_node))
     with stop_flag() as flag:
+        num_tasks = int(os.environ.get("SLURM_NTASKS", "1"))
+        asked = JobDir(Path(job_folders[0])).plan.required().ranks
+        # Where SLURM had fewer nodes for a job; what divides the ranks asked for divides shards.
+        ranks = max(n for n in range(1, asked + 1) if asked % n == 0 and n <= num_tasks)
+        index, rank = divmod(int(os.environ.get("SLURM_PROCID", "0")), ranks)
+        if index >= len(job_folders):  # the last job of an array may have more tasks than work
+            return
+        _take_share(num_tasks // int(os.environ.get("SLURM_NNODES", "1")))
         job = JobDir(Path(job_folders[index]))
-        with _threads_and_garbage(job):
+        with _importing(job.plan.required().num_threads):
             from hpsearch.cluster.meeting import cluster_team, join
             from hpsearch.cluster.worker import run_job
 
@@ -61,23 +60,46 @@ def train_as_task(job_folders: Sequence[str]) -> None:
             run_job(job, flag, team)
 
 
+def _take_share(tasks_of_node: int) -> None:
+    """Let this task see its own part of the node's GPUs."""
+    devices = os.environ.get(VISIBLE)
+    if devices and tasks_of_node > 1:
+        task = int(os.environ.get("SLURM_LOCALID", "0"))
+        os.environ[VISIBLE] = ",".join(share(devices.split(","), task, tasks_of_node))
+
+
 def _train(job: JobDir, flag: StopFlag) -> None:
-    with _threads_and_garbage(job):
+    plan = job.plan.required()
+    with _importing(plan.num_threads):
         from hpsearch.cluster.meeting import local_team
         from hpsearch.cluster.worker import run_job
 
-    plan = job.plan.required()
     with local_team(plan.ranks, plan.num_threads, flag) as team:
         run_job(job, flag, team)
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Be a rank of a job, or of a run, whose first rank is on this machine."""
+    port, rank, size, num_threads = map(int, arguments)
+    with stop_flag() as flag:
+        with _importing(num_threads):
+            from hpsearch.cluster.meeting import join_here
+
+        join_here(port, rank, size, num_threads, flag)
+
+
 @contextmanager
-def _threads_and_garbage(job: JobDir) -> Iterator[None]:
-    """Import torch in the block: with threads for no more than the job may use, and quickly."""
+def _importing(num_threads: int) -> Iterator[None]:
+    """Set the number of threads, and collect no garbage, while the block imports torch."""
     # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
-    num_threads = str(job.plan.required().num_threads)
-    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = num_threads
+    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
     gc.disable()  # imports make a million objects, which stay: see `hpsearch.cli.entry`
-    yield
-    gc.enable()
+    try:
+        yield
+    finally:
+        gc.enable()
     atexit.register(gc.freeze)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

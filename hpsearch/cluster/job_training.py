@@ -96,6 +96,9 @@ class JobTraining:
         except Exception as error:
             self._fail(error)
             raise
+        finally:
+            if group is not None:
+                group.on_stuck = None
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, RankLostError) and error.kind is None:

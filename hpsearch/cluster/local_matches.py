@@ -169,7 +169,7 @@ class LocalMatches:
 
 
 def _take_places(trainer: AnyTrainer, taking: Sequence[tuple[int, int, TrainerConfig]]) -> None:
-    """Let copies take places: each a row, that of the member which is copied, a configuration."""
+    """Let members become copies: of each its row, the row that it copies, its new configuration."""
     states = {source: copy_of(trainer, source) for _, source, _ in taking}
     for row, source, config in taking:
         take_place(trainer, row, config, states[source])

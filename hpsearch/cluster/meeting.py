@@ -1,9 +1,7 @@
 """How the ranks of a job begin and find each other: on this machine, or as tasks of a SLURM job.
 
 The first rank serves a store at a free port. On a cluster it announces the port in the job's
-folder; on one machine it starts the others and tells them:
-
-    python -m hpsearch.cluster.meeting PORT RANK SIZE THREADS
+folder; on one machine it starts the others and tells them.
 """
 
 import os
@@ -11,8 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,7 +18,7 @@ import torch
 from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.machine import VISIBLE, share
 from hpsearch.cluster.rank_group import MEETING_SECONDS, Processes, RankGroup, UnknownProcesses
 from hpsearch.cluster.records import RankAddress
@@ -55,8 +53,9 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
         team = Team(flag, RankGroup(store, 0, size, others))
         yield team
         team.end()
-        for process in others.processes:
-            process.wait(LEAVING_SECONDS)
+        with suppress(subprocess.TimeoutExpired):  # all is done and written
+            for process in others.processes:
+                process.wait(LEAVING_SECONDS)
     finally:
         others.kill()
 
@@ -85,7 +84,7 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
         return
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
-    team = Team(flag, RankGroup(store, 0, size, _Tasks(size)))
+    team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)))
     yield team
     team.end()
 
@@ -94,6 +93,7 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
 class _Tasks:
     """The ranks as tasks of a SLURM step, which ends once one of them has failed."""
 
+    rank: int  # this one
     size: int
 
     def find_ended(self) -> int | None:
@@ -101,7 +101,8 @@ class _Tasks:
 
     def kill(self) -> None:
         """Kill all tasks of the step, unless it has those of other jobs as well."""
-        if os.environ.get("SLURM_NTASKS") == str(self.size):
+        # One of those that are left will do: the first, or the next where that one hangs.
+        if self.rank <= 1 and os.environ.get("SLURM_NTASKS") == str(self.size):
             step = f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}"
             command = ["scancel", "--signal=KILL", step]
             subprocess.run(command, timeout=LEAVING_SECONDS, check=False)
@@ -118,7 +119,13 @@ def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
             "log says why, and all nodes must see the same folder"
         )
     torch.set_num_threads(job.plan.required().num_threads)
-    _follow(address, rank, size, flag, _Tasks(size))
+    _follow(address, rank, size, flag, _Tasks(rank, size))
+
+
+def join_here(port: int, rank: int, size: int, num_threads: int, flag: StopFlag) -> None:
+    """Do what the first rank does, which serves its store at a port of this machine."""
+    torch.set_num_threads(num_threads)
+    _follow(RankAddress(LOOPBACK, port), rank, size, flag, UnknownProcesses())
 
 
 def _follow(address: RankAddress, rank: int, size: int, flag: StopFlag, others: Processes) -> None:
@@ -168,17 +175,5 @@ def _start(
         environment[VISIBLE] = ",".join(share(gpus.split(","), rank, size))
     words = (str(port), str(rank), str(size), threads)
     # In a session of its own, since the first rank alone hears Ctrl-C.
-    return subprocess.Popen(
-        [sys.executable, "-m", __name__, *words], env=environment, start_new_session=True
-    )
-
-
-def main(arguments: Sequence[str]) -> None:
-    port, rank, size, num_threads = map(int, arguments)
-    with stop_flag() as flag:
-        torch.set_num_threads(num_threads)
-        _follow(RankAddress(LOOPBACK, port), rank, size, flag, UnknownProcesses())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    command = [sys.executable, "-m", "hpsearch.cluster.job_entry", *words]
+    return subprocess.Popen(command, env=environment, start_new_session=True)

@@ -62,12 +62,13 @@ class RankGroup:
         not come.
         """
         self.loss: RankLostError | None = None
-        self.on_stuck: Callable[[RankLostError], None] = lambda loss: None
-        """replaceable; called beside a stuck main thread, before the process is ended"""
+        self.on_stuck: Callable[[RankLostError], None] | None = None
+        """set while it is to be called beside a stuck main thread, before the process is ended"""
         self._store = store
         self._others = others
         self.ranks = Ranks(rank, size)
-        self._has_met, self._has_left, self._knows_loss = Event(), Event(), Event()
+        self._has_met, self._has_left = Event(), Event()
+        self._knows_loss, self._is_raising = Event(), Event()
         self._signs = 0  # of life that this rank gave
         self._answered_at: float | None = time.monotonic()  # the first rank; None once it is gone
         self._give_sign()
@@ -95,10 +96,10 @@ class RankGroup:
 
     def leave(self) -> None:
         """Leave together with all others; not after an error, which ends the others too."""
+        self.ranks.told_by_all(None)
         self._has_left.set()
         for thread in self._threads:
             thread.join()
-        self.ranks.told_by_all(None)
         distributed.destroy_process_group()
 
     def tell_failure(self, error: Exception) -> None:
@@ -109,10 +110,11 @@ class RankGroup:
         # SLURM kills all tasks once one has failed, and the first is to write this down before.
         self._knows_loss.wait(LOST_SECONDS)
 
-    def wait_for_loss(self) -> RankLostError | None:
-        """Return which rank is lost, if one is, after a collective call has raised."""
-        self._knows_loss.wait(LOST_SECONDS + 2 * SIGN_SECONDS)
-        return self.loss
+    def wait_for_loss(self) -> RankLostError:
+        """Return which rank is lost, after a collective call has raised."""
+        self._is_raising.set()
+        self._knows_loss.wait(LOST_SECONDS + RAISING_SECONDS)
+        return self.loss or RankLostError("another rank is gone")
 
     # Signs of life.
 
@@ -136,13 +138,15 @@ class RankGroup:
                 self.loss = self._failure() or RankLostError(f"the process of rank {ended} ended")
             if self.loss is not None:
                 self._knows_loss.set()
-                if not self._has_left.wait(RAISING_SECONDS):
+                if not self._is_raising.wait(RAISING_SECONDS) and not self._has_left.is_set():
                     self._end_stuck(self.loss)
+                return
 
     def _end_stuck(self, loss: RankLostError) -> None:
         print(f"hpsearch: {loss}", file=sys.stderr, flush=True)
         try:
-            self.on_stuck(loss)
+            if self.on_stuck is not None:
+                self.on_stuck(loss)
             self._others.kill()
         finally:
             os._exit(RankLostError.exit_code)

@@ -104,7 +104,7 @@ class RankHeartbeat:
     host: str
     step: Step  # of its first member
     waiting: Annotated[float, Range(low=0.0, high=1.0)]
-    """share of the last training in which it waited for others; on GPUs not known, and 0"""
+    """share of the last training in which it waited for others; 0 on GPUs, not measured there"""
 
 
 SLOW = 0.2  # share of its time for which the others wait for a straggler more than it does

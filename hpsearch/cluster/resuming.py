@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from hpsearch.cluster.failures import RankLostError
 from hpsearch.cluster.member import Member, steps_to_resume
 from hpsearch.cluster.records import Birth, Fresh, Start
 from hpsearch.cluster.schedule import settle_best
@@ -47,25 +48,47 @@ def init_from_parents(team: Team, row: int, member: Member) -> int:
     if isinstance(operator, options.Grow):
         birth = team.do(_grow, row, member, operator)
     else:
-        birth = team.do(_breed, row, member, operator)
+        birth = _breed(team, row, member, operator)
     # Before the checkpoint: an attempt that finds the checkpoint goes on from it and never writes
     # the birth again.
     member.trial.birth.write(birth)
-    team.do(Trainer.save, member.trial.checkpoints, row, checkpoint.BORN, names)
+    team.do_together(Trainer.save, member.trial.checkpoints, row, checkpoint.BORN, names)
     return int(team.trainer.step[row])
 
 
-def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.SameShape) -> Birth:
+def _breed(team: Team, row: int, member: Member, operator: options.SameShape) -> Birth:
     """Make a child of its first parent's shape; a copy of it where that is the stronger one."""
     trying = member.lineage.trying
-    inherit(trainer, member.parents[0], row)
-    parents: list[ByRole] = [
+    team.do(inherit, member.parents[0], row)
+    chance, adopted = None, True
+    if trying is not None and not isinstance(operator, options.Clone):
+        # By one rank for all, since results of different GPUs may differ by rounding.
+        parent = _parents(team.trainer, member)[0]
+        nets = _nets(team.trainer, member, operator)
+        child = {role: replace(parent[role], net=net) for role, net in nets.items()}
+        seed = member.lineage.seed
+        chance = chance_stronger(parent, child, num_games=trying.num_games, seed=seed)
+        adopted = chance <= trying.confidence  # else the copy of the first parent stays
+    if adopted:
+        team.do(_become, row, member, operator)
+    return Birth(operator.name, adopted, chance)
+
+
+def _parents(trainer: AnyTrainer, member: Member) -> list[ByRole]:
+    return [
         {
             learner.name: load_opponent(path, learner.name, trainer.config, trainer.device)
             for learner in trainer.learners
         }
         for path in member.parents
     ]
+
+
+def _nets(
+    trainer: AnyTrainer, member: Member, operator: options.SameShape
+) -> Mapping[str, Network]:
+    """Return the child's networks by role."""
+    parents = _parents(trainer, member)
     if isinstance(operator, options.MixingWeights):
         first, second = parents
         unlike = [role for role in first if first[role].net.structure != second[role].net.structure]
@@ -74,17 +97,7 @@ def _breed(trainer: AnyTrainer, row: int, member: Member, operator: options.Same
                 f"{operator.name} mixes networks of one structure, but those of the "
                 f"{' and the '.join(unlike)} in {member.parents[0]} and {member.parents[1]} differ"
             )
-    nets = offspring(operator, parents, member.lineage.seed)
-    chance, adopted = None, True
-    if trying is not None and not isinstance(operator, options.Clone):
-        child = {role: replace(parents[0][role], net=net) for role, net in nets.items()}
-        seed = member.lineage.seed
-        chance = chance_stronger(parents[0], child, num_games=trying.num_games, seed=seed)
-        chance = trainer.ranks.told_by_first(chance)  # GPUs may differ by rounding
-        adopted = chance <= trying.confidence  # else the copy of the first parent stays
-    if adopted:
-        _become(trainer, row, member, nets)
-    return Birth(operator.name, adopted, chance)
+    return offspring(operator, parents, member.lineage.seed)
 
 
 def _grow(trainer: AnyTrainer, row: int, member: Member, operator: options.Grow) -> Birth:
@@ -117,8 +130,8 @@ def _check_operator(operator: options.OperatorOptions, member: Member) -> None:
         )
 
 
-def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Network]) -> None:
-    operator = member.lineage.operator
+def _become(trainer: AnyTrainer, row: int, member: Member, operator: options.SameShape) -> None:
+    nets = _nets(trainer, member, operator)
     match operator:
         case options.Clone():
             return
@@ -151,6 +164,8 @@ def go_on(
         member = members[row]
         try:
             first = _begin_or_load(team, row, member, step)
+        except RankLostError:  # not this member's fault
+            raise
         except HpsearchError as error:
             errors[row] = error
         else:

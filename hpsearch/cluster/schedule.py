@@ -62,7 +62,7 @@ class CheckpointPolicy:
     def save(self, slots: Slots, row: int, kind: str) -> None:
         member = slots.members[row]
         folder = member.trial.checkpoints
-        slots.team.do(Trainer.save, folder, row, kind, _parents(member))
+        slots.team.do_together(Trainer.save, folder, row, kind, _parents(member))
         settle_best(folder)
         self.saved[member.number] = int(slots.trainer.step[row])
         checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
@@ -139,7 +139,7 @@ class EvaluationSchedule:
         if not due:
             return {}, []
         with sections("evaluation"):
-            measured = slots.team.do(_evaluate, games, "evaluation")
+            measured = slots.team.do_together(_evaluate, games, "evaluation")
         for row, member in due.items():
             member.report(slots.steps[row], measured[row])
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
@@ -152,7 +152,7 @@ class EvaluationSchedule:
             return []
         with sections("evaluation"):
             games = self._rules.final_num_games
-            measured = slots.team.do(_evaluate, games, "final")
+            measured = slots.team.do_together(_evaluate, games, "final")
         broken = self._end_broken(done)
         for row in done:
             if row not in broken:

@@ -1,6 +1,7 @@
 """A SLURM profile: what one site's cluster wants of a job, as YAML beside the studies.
 
-Every key must be present. Names reach a shell and are held to strict patterns; ``setup`` is shell.
+Every key but `nodes` must be present. Names reach a shell and are held to strict patterns;
+``setup`` is shell.
 """
 
 import re
@@ -76,7 +77,7 @@ class SlurmProfile:
     array_parallelism: Positive
     """jobs of one array that run at once"""
     tasks_per_job: Positive
-    """jobs of ours that share one SLURM job, each with trials of its own, and a task a rank"""
+    """jobs of a study that share one SLURM job; each rank of each is one task"""
     max_calls_per_minute: Positive
     """calls of sbatch, squeue, sacct and scancel together"""
     driver: DriverProfile

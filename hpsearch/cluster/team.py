@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
 from hpsearch.cluster.rank_group import RankGroup
@@ -46,10 +46,10 @@ class Team:
 
     def hosts(self) -> list[str]:
         """Return the machine of each rank."""
-        return self._all(_hosts)
+        return self._all(_hosts, is_shared=True)
 
     def train(self, steps: int) -> None:
-        self._all(_train, steps)
+        self._all(_train, steps, is_shared=True)
 
     def select(self, members: Sequence[int]) -> None:
         """Go on with some of the members, in new trainers."""
@@ -59,42 +59,50 @@ class Team:
         """Call ``action`` with the trainer of each rank; return what this one's gave.
 
         The action is a function of a module and the arguments are plain data: both are sent.
-        RankLostError if another rank could not do it, or is lost.
+        It calls nothing that all ranks call together. Raises what it raised here, RankLostError if
+        another rank could not do it, or is lost.
         """
         return self._all(_act, action, arguments)
 
-    def _all(self, change: Callable[["Team", *A], R], *arguments: *A) -> R:
+    def do_together(self, action: Callable[[AnyTrainer, *A], R], *arguments: *A) -> R:
+        """Do the same with an action in which ranks call each other: any error ends them all."""
+        return self._all(_act, action, arguments, is_shared=True)
+
+    def _all(self, change: Callable[["Team", *A], R], *arguments: *A, is_shared: bool = False) -> R:
         if self.group is None:
             return change(self, *arguments)
         try:
-            self.ranks.told_by_first((change, arguments))
-            return self._try(change, *arguments)
+            self.ranks.told_by_first((change, arguments, is_shared))
+            return self._try(change, arguments, is_shared)
         except BrokenOffError as error:
-            loss = self.group.wait_for_loss()
-            if loss is None:
-                raise
-            raise loss from error
+            raise self.group.wait_for_loss() from error
 
-    def _try(self, change: Callable[["Team", *A], R], *arguments: *A) -> R:
+    def _try(self, change: Callable[..., R], arguments: tuple[Any, ...], is_shared: bool) -> R:
         """Make a change, and raise what it raised here, or else what it raised elsewhere."""
         failure: HpsearchError | OSError | None = None
         try:
             result = change(self, *arguments)
         except (HpsearchError, OSError) as error:
+            if is_shared:  # the others may be within a call that waits for this one
+                raise
             failure = error
-        own = None if failure is None else (kind_of(failure), message_of(failure))
         flag, is_first = self._flag, self.ranks.rank == 0
-        told = self.ranks.told_by_all((flag.is_set, flag.is_save_asked, own, self.own_heartbeat))
-        flag.is_save_asked &= is_first  # it alone sees to it
-        self.heartbeats = [heartbeat for *_, heartbeat in told if heartbeat is not None]
-        for rank, (is_stopped, is_save_asked, fault, _) in enumerate(told):
-            flag.is_set |= is_stopped
-            flag.is_save_asked |= is_save_asked and is_first
-            if fault is not None and failure is None:
-                kind, message = fault
-                failure = RankLostError(f"rank {rank}: {message}", kind)
+        is_save_asked = flag.is_save_asked
+        if not is_first:
+            flag.is_save_asked = False  # the first rank sees to it
+        fault = None if failure is None else (kind_of(failure), message_of(failure))
+        own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat)
+        outcomes = self.ranks.told_by_all(own)
+        self.heartbeats = [said.heartbeat for said in outcomes if said.heartbeat is not None]
+        flag.is_set |= any(said.is_stopped for said in outcomes)
+        if is_first:
+            flag.is_save_asked |= any(said.is_save_asked for said in outcomes)
         if failure is not None:
             raise failure
+        for rank, said in enumerate(outcomes):
+            if said.fault is not None:
+                kind, message = said.fault
+                raise RankLostError(f"rank {rank}: {message}", kind)
         return result
 
     # The other ranks.
@@ -116,15 +124,29 @@ class Team:
 
     def _follow(self) -> None:
         while (told := self.ranks.told_by_first(None)) is not None:
-            change, arguments = told
-            with suppress(HpsearchError, OSError):  # the first rank knows, and decides
-                self._try(change, *arguments)
+            change, arguments, is_shared = told
+            try:
+                self._try(change, arguments, is_shared)
+            except (HpsearchError, OSError):
+                if is_shared:
+                    raise
+                # The first rank knows, and decides.
 
     def end(self) -> None:
         """Let the other ranks leave."""
         if self.group is not None:
-            self.ranks.told_by_first(None)
-            self.group.leave()
+            with suppress(BrokenOffError):  # all is done and written
+                self.ranks.told_by_first(None)
+                self.group.leave()
+
+
+class _Outcome(NamedTuple):
+    """What each rank tells all others after each change."""
+
+    is_stopped: bool
+    is_save_asked: bool
+    fault: tuple[str, str] | None  # kind and message of what it could not do
+    heartbeat: RankHeartbeat | None
 
 
 def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:

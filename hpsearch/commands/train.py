@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         "go on from a checkpoint if there is one, begin anew, or insist; default: the file's",
         choices=("auto", "never", "must"),
     ),
-    option("--threads N", "default: all cores", positive),
+    option("--threads N", "of each rank; default: all cores together", positive),
     option(
         "--ranks N",
         "processes that train it together, of which each plays some of the games; their number "

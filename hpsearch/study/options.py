@@ -171,7 +171,7 @@ class LocalOptions:
     members_per_job: Positive = 1
     """trials that train together in one process, if their shapes agree"""
     cpus_per_job: Positive | None = None
-    """threads of a process; none shares the machine out evenly"""
+    """threads of a job, which its ranks share; none shares the machine out evenly"""
     gpus_per_job: NonNegative | None = None
     """GPUs that a job has to itself; none is 1 a rank where a trial may train on cuda, else 0"""
     pilot: bool = False

@@ -11,7 +11,14 @@ from typing import Any
 from hpsearch.errors import ConfigError, CorruptError, DiskError, unknown_name
 from hpsearch.files import read_json
 from hpsearch.names import NAME_RULE, is_name, proposed_name
-from hpsearch.parameters import CategoricalParameter, FloatParameter, Parameter, is_plain, json_text
+from hpsearch.parameters import (
+    CategoricalParameter,
+    FloatParameter,
+    IntParameter,
+    Parameter,
+    is_plain,
+    json_text,
+)
 from hpsearch.population.options import Schedule
 from hpsearch.schema import Config, apply, paths, to_plain
 from hpsearch.study import options
@@ -78,20 +85,27 @@ def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
 def gpu_problems(
     executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
-    has_none = isinstance(executor, options.LocalOptions) and executor.gpus_per_job == 0
-    if has_none and use_gpus(configs, space):
+    if not isinstance(executor, options.LocalOptions) or executor.gpus_per_job is None:
+        return
+    asked, ranks = executor.gpus_per_job, executor.ranks
+    if use_gpus(configs, space) and (asked == 0 or asked % ranks):
+        rule = "1 or more" if ranks == 1 else f"a multiple of executor.ranks={ranks}"
         yield (
-            "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
-            "leave it out, or set device: cpu"
+            f"executor.gpus_per_job must be {rule} where trials train on device cuda, but is "
+            f"{asked}; leave it out, or set device: cpu"
         )
 
 
 def rank_problems(
     ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
-    searched = space.get(SHARDS)
-    choices = searched.choices if isinstance(searched, CategoricalParameter) else ()
-    numbers = {*choices} if choices else {config[SHARDS] for config in configs}
+    match space.get(SHARDS):
+        case CategoricalParameter(choices=choices):
+            numbers = [choice for choice in choices if isinstance(choice, int)]
+        case IntParameter(low=low, high=high, step=step):  # if two do, all others do
+            numbers = [*range(low, high + 1, step)[:2]]
+        case _:
+            numbers = [config[SHARDS] for config in configs]
     if wrong := sorted(number for number in numbers if number % ranks):
         yield (
             f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "

@@ -45,6 +45,8 @@ class Ranks:
         began = time.perf_counter()
         try:
             yield
+        except torch.OutOfMemoryError:  # this rank's own failure
+            raise
         except RuntimeError as error:
             raise BrokenOffError(f"a call of all ranks was broken off: {error}") from error
         self.waiting.seconds += time.perf_counter() - began

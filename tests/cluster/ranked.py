@@ -5,12 +5,16 @@ import os
 import signal
 import sys
 import time
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import RankLostError, stop_flag
 from hpsearch.cluster.meeting import local_team
 from hpsearch.cluster.records import JobHeartbeat
 from hpsearch.errors import HpsearchError
+from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -29,6 +33,22 @@ def fail(trainer: AnyTrainer, name: str) -> None:
 def terminate(trainer: AnyTrainer) -> None:
     if trainer.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def ask_for_save(trainer: AnyTrainer) -> None:
+    if trainer.ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def save_on_a_broken_disk(trainer: AnyTrainer, folder: str) -> None:
+    """Save where the second rank cannot write, in a call of all ranks."""
+    if trainer.ranks.rank == 1:
+        checkpoint.write_tensors = partial(_raise, FAILURES["disk"])
+    trainer.save(Path(folder), 0)
+
+
+def _raise(error: Exception, *arguments: object) -> None:
+    raise error
 
 
 def rank(trainer: AnyTrainer) -> int:
@@ -50,6 +70,12 @@ def main(case: str, config: str) -> None:
             match case:
                 case "stop":
                     team.do(terminate)
+                case "save":
+                    team.do(ask_for_save)
+                    told = {"is_save_asked": flag.is_save_asked}
+                case "full":
+                    with TemporaryDirectory() as folder:
+                        team.do_together(save_on_a_broken_disk, folder)
                 case "slow":
                     team.do(slow_down)
                     team.train(10)
@@ -59,7 +85,7 @@ def main(case: str, config: str) -> None:
                 case _:
                     team.do(fail, case)
             told |= {"is_stopped": flag.is_set, "rank": team.do(rank)}
-        except HpsearchError as error:
+        except (HpsearchError, OSError) as error:
             kind = error.kind if isinstance(error, RankLostError) else None
             told = {"kind": kind, "message": str(error), "notes": getattr(error, "__notes__", [])}
             print(json.dumps(told | {"seconds": time.monotonic() - began - met}))

@@ -1,6 +1,8 @@
 """What the first rank learns of the others."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -45,9 +47,67 @@ def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kin
 @pytest.mark.slow
 def test_what_one_rank_is_asked_all_are(plain_config):
     assert told(plain_config, "stop") == {"is_stopped": True, "rank": 0}
+    asked = {"is_save_asked": True, "is_stopped": False, "rank": 0}
+    assert told(plain_config, "save") == asked
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_another_rank_ends_a_checkpoint_of_all(plain_config):
+    seen = told(plain_config, "full")
+    assert "rank 1: [Errno 28] No space left on device" in seen["message"]
+    assert seen["seconds"] < ENDING_SECONDS
 
 
 @pytest.mark.slow
 def test_the_rank_for_which_others_wait_is_known(plain_config):
     seen = told(plain_config, "slow")
     assert (seen["straggler"], seen["steps"]) == (1, [10, 10])
+
+
+MEET = """
+import sys, time
+from torch.distributed import TCPStore
+from hpsearch.cluster import rank_group
+
+rank, size, port, late, patience = map(int, sys.argv[1:])
+rank_group.MEETING_SECONDS = patience
+time.sleep(late)
+store = TCPStore("127.0.0.1", port, is_master=rank == 0, wait_for_workers=False)
+group = rank_group.RankGroup(store, rank, size, rank_group.UnknownProcesses())
+print("met", flush=True)
+group.leave()
+"""
+
+
+def meet(late: list[int | None], patience: int) -> list[tuple[int, str]]:
+    """Return the exit codes and outputs of ranks, of which some come late, or (None) never."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    processes = []
+    for rank, seconds in enumerate(late):
+        if seconds is not None:
+            numbers = map(str, (rank, len(late), port, seconds, patience))
+            process = subprocess.Popen(
+                [sys.executable, "-c", MEET, *numbers],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=os.environ | {"GLOO_SOCKET_IFNAME": "lo"},
+            )
+            processes.append(process)
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    return [(process.returncode, said) for process, said in zip(processes, outputs, strict=True)]
+
+
+@pytest.mark.slow
+def test_ranks_wait_for_one_that_comes_late():
+    """Later than the time after which a silent rank is lost."""
+    assert [said.strip() for _, said in meet([0, 0, 20], patience=60)] == ["met"] * 3
+
+
+@pytest.mark.slow
+def test_a_rank_that_does_not_come_is_named():
+    (code, said), (other_code, _) = meet([0, 0, None], patience=5)
+    assert code == 8
+    assert other_code != 0
+    assert "rank 2 did not come within 5 s; where nodes have several network interfaces" in said

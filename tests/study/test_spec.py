@@ -269,6 +269,48 @@ def test_gpus_of_a_job_on_this_machine(tmp_path: Path, where: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ranks", "shards", "searched", "wrong"),
+    [
+        (2, 4, None, None),
+        (3, 4, None, 4),
+        (1, 5, None, None),
+        (2, 2, {"type": "categorical", "choices": [4, 6]}, None),
+        (2, 2, {"type": "categorical", "choices": [4, 5]}, 5),
+        (2, 2, {"type": "int", "low": 2, "high": 8, "step": 2}, None),
+        (2, 2, {"type": "int", "low": 2, "high": 8}, 3),
+        (2, 2, {"type": "int", "low": 2, "high": 2}, None),
+    ],
+)
+def test_ranks_divide_the_shards(tmp_path: Path, ranks, shards, searched, wrong) -> None:
+    plain = yaml_file.load(BASE) | {"shards": shards}
+    (tmp_path / "sharded.yaml").write_text(yaml_file.dump(plain))
+    space = {"host.gamma": GAMMA} | ({} if searched is None else {"shards": searched})
+    executor = {"name": "local", "ranks": ranks}
+    base = str(tmp_path / "sharded.yaml")
+    study = {"executor": executor, "base": base, "space": space}
+    if wrong is None:
+        load(tmp_path, **study)
+    else:
+        assert problems(tmp_path, **study) == (
+            f"executor.ranks must divide the trainer's key shards={wrong}, but is {ranks}; write a "
+            "multiple of it there",
+        )
+
+
+def test_each_rank_has_a_gpu(tmp_path: Path) -> None:
+    plain = yaml_file.load(BASE) | {"device": "cuda", "shards": 2}
+    (tmp_path / "cuda.yaml").write_text(yaml_file.dump(plain))
+    base = str(tmp_path / "cuda.yaml")
+    assert load(tmp_path, executor={"name": "local", "ranks": 2}, base=base).gpus_per_job == 2
+    assert problems(
+        tmp_path, executor={"name": "local", "ranks": 2, "gpus_per_job": 1}, base=base
+    ) == (
+        "executor.gpus_per_job must be a multiple of executor.ranks=2 where trials train on "
+        "device cuda, but is 1; leave it out, or set device: cpu",
+    )
+
+
 def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:
     first = spec_hash(load(tmp_path))
     same = (
