@@ -13,7 +13,7 @@ from optuna.trial import Trial
 from scipy.stats import qmc
 from spaces import CONDITIONAL, FINITE, FINITE_COUNT, PLAIN
 
-from hpsearch.parameters import CategoricalParameter, FloatParameter
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.study.options import (
     CMAESOptions,
     GPOptions,
@@ -202,6 +202,14 @@ def test_grid_visits_every_configuration_once_and_then_again() -> None:
     asked = [repr(FINITE.suggest(study.ask())) for _ in range(FINITE_COUNT + 10)]
     assert len(set(asked[:FINITE_COUNT])) == FINITE_COUNT
     assert asked[FINITE_COUNT:] == asked[:10]
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_grid_of_any_size_is_visited_whole_in_its_first_round(count: int) -> None:
+    line = SearchSpace({"width": IntParameter("int", 1, count)})
+    study = optuna.create_study(sampler=build_sampler(GridOptions("grid"), 5, line))
+    asked = [line.suggest(study.ask())["width"] for _ in range(count)]
+    assert sorted(asked) == list(range(1, count + 1))
 
 
 def test_grid_does_not_begin_with_one_corner() -> None:
