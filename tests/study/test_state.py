@@ -1,12 +1,14 @@
 """The fold over the events: by hand, and the same however the events are cut."""
 
 import random
+from dataclasses import asdict, replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpsearch.study.events import Event
+from hpsearch.study.records import PlannedTrial
 from hpsearch.study.state import StudyState
 
 
@@ -28,8 +30,10 @@ class Story:
     def end_attempt(self, trial: int, status: str, step: int) -> None:
         self.tell("attempt_ended", trial, status=status, step=step, kind=None, message="")
 
-    def tell_end(self, trial: int, how: str, value: float | None = None) -> None:
-        ended = {"value": value, "metrics": {}, "failure": None, "message": ""}
+    def tell_end(
+        self, trial: int, how: str, value: float | None = None, failure: str | None = None
+    ) -> None:
+        ended = {"value": value, "metrics": {}, "failure": failure, "message": ""}
         self.tell("told", trial, state=how, **ended)
 
 
@@ -125,6 +129,64 @@ def test_losses_in_a_row() -> None:
         story.end_attempt(0, status, step)
         assert fold(story.events).trials[0].lost == expected
     assert fold(story.events).trials[0].step == 5
+
+
+def test_trials_count_against_the_budget_once_each() -> None:
+    """One that tries a failed one again is in the place of that one."""
+    story = Story()
+    for number in range(3):
+        assert fold(story.events).num_asked == number
+        story.tell("asked", number, params={})
+    story.announce("00001", (0, 1), (1, 1), (2, 1))
+    story.tell_end(0, "failed", failure="error")
+    assert fold(story.events).num_done == 1
+    story.tell("requested", id="one", verb="retry", trials=[0])
+    story.tell("asked", 3, params={}, retry_of=0)
+    state = fold(story.events)
+    assert (state.num_asked, state.num_done) == (3, 0)
+
+
+def test_only_failures_of_training_count_as_failures() -> None:
+    """Not what a user cancelled or tries again, nor a child that was never to train."""
+    story = Story()
+    child = PlannedTrial("1-0", 0, 1, (0,), (8,), {"name": "clone"}, True, {}, steps=16)
+    untrained = replace(child, key="2-0", steps=8)
+    ends: list[tuple[str, PlannedTrial | None, int]] = [
+        ("error", None, 1),
+        ("cancelled", None, 1),
+        ("nan", None, 2),
+        ("error", child, 3),
+        ("error", untrained, 3),
+    ]
+    for number, (failure, origin, expected) in enumerate(ends):
+        origins = {} if origin is None else {"origin": asdict(origin)}
+        story.tell("asked", number, params={}, **origins)
+        story.announce(f"{number + 1:05d}", (number, 1))
+        story.tell_end(number, "failed", failure=failure)
+        assert fold(story.events).num_failures() == expected
+    story.tell("requested", id="one", verb="retry", trials=[1, 2])  # the first counted for none
+    assert fold(story.events).num_failures() == 2
+
+
+def test_what_was_made_again_is_lost_by_the_attempt_before() -> None:
+    story = Story()
+    story.tell("asked", 0, params={})
+    lost = {"message": "", "began": True}
+    for attempt, (kind, seconds, repeated) in enumerate(
+        (("node_fail", 2.0, 0.0), ("timeout", 5.0, 4.0), ("timeout", 1.0, 3.0)), start=1
+    ):
+        job = f"{attempt:05d}"
+        story.tell("announced", job=job, gpus=2.0, trials=plans((0, attempt)))
+        ended = {"status": "lost", "step": 0, "kind": kind}
+        times = {"lost_seconds": seconds, "repeated_seconds": repeated}
+        story.tell("attempt_ended", 0, **lost, **ended, **times)
+    state = fold(story.events)
+    assert [loss.seconds for loss in state.trials[0].losses] == [2.0 + 4.0, 5.0 + 3.0, 1.0]
+    lost_by_kind = {
+        kind: (lost.attempts, lost.seconds, lost.gpu_seconds)
+        for kind, lost in state.tally.lost.items()
+    }
+    assert lost_by_kind == {"node_fail": (1, 6.0, 12.0), "timeout": (2, 9.0, 18.0)}
 
 
 def random_story(rng: random.Random, length: int) -> list[Event]:
