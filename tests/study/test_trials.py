@@ -17,6 +17,7 @@ from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.config import TrainerConfig, shape_key
 
 HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
 
@@ -209,13 +210,21 @@ def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: P
 def test_the_shape_of_a_told_trial_is_made_only_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = new_study(tmp_path)
+    study, made = new_study(tmp_path), []
+
+    def counted(config: TrainerConfig) -> str:
+        made.append(config)
+        return shape_key(config)
+
+    monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
     with trials_of(study) as trials:
         asked = trials.ask([], [], ())
         trial = Trial(asked.number, asked.params)
         shape = trials.shape(trial)
+        assert trials.shape(trial) == shape
+        assert len(made) == 1
         trials.tell(trial, "finished", metrics(0.5), failure=None)
         trial.told = "finished"
-        assert trials.shape(trial) == shape
-        monkeypatch.setattr("hpsearch.study.trials.shape_key", lambda config: 1 / 0)
+        assert [trials.shape(trial) for _ in range(2)] == [shape] * 2
+        assert len(made) == 3  # a study of many trials would hold all shapes
         assert trials.config(trial).steps == 16
