@@ -274,6 +274,29 @@ def test_a_driver_that_dies_between_the_event_and_the_file(
     check_books(study, executor)
 
 
+def test_a_driver_that_dies_between_the_closing_of_a_job_and_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, executor = study_of(tmp_path, budget={"trials": 4}), pilots()
+    with opened(study, executor) as driver, monkeypatch.context() as patch:
+        tick_until(driver, lambda: len(groups_of(study)) == 2)
+        patch.setattr(JobDir, "write_next", die)
+        with pytest.raises(Killed):
+            tick_until(driver, lambda: not driver.is_busy)
+    files = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001")
+    given = files.read_next(1)
+    assert given is not None
+    assert files.read_next(2) is None
+    with opened(study, executor) as driver:
+        driver._pilots.repair()
+        last = files.read_next(2)
+        assert last is not None
+        assert (last.assignments, last.match) == ((), None)
+        assert files.read_next(1) == given
+        tick_until(driver, lambda: not driver.is_busy)
+    assert executor.live() == []
+
+
 def die(*arguments: Any) -> None:
     raise Killed
 
