@@ -171,6 +171,15 @@ def test_each_objective_has_its_best(tmp_path):
     )
 
 
+def test_matches_are_counted_where_there_is_a_population(tmp_path):
+    name = ("hpsearch_study_matches_judged_total",)
+    assert name not in shown(Story(write_study(tmp_path)))
+    story = Story(write_study(tmp_path, {"population": {"members": 2, "interval": 20}}))
+    assert shown(story)[name] == 0
+    story.view.state.population.num_judged = 3
+    assert shown(story)[name] == 3
+
+
 def test_the_driver_itself(story):
     figures = shown(story, now=123.0)
     assert figures["hpsearch_study_scheduler_calls_total",] == 7
@@ -261,6 +270,20 @@ def test_a_port_that_is_taken_is_told_once(story, port):
     assert sentence.startswith("the study goes on without metrics for Prometheus: port ")
     assert f"{port} of 127.0.0.1 cannot be used (Address already in use)" in sentence
     assert "give prometheus of the study file another port" in sentence
+
+
+def test_a_failure_while_it_serves_gives_the_port_back(story, port, monkeypatch):
+    clock, told = Clock(), []
+    keeper = GaugeKeeper(PrometheusOptions(port), told.append, clock=clock)
+    keeper.keep(story.view, QUIET)
+    assert scraped(port)["hpsearch_study_budget_trials",] == 6
+    monkeypatch.setattr(gauges_module, "gauges", lambda *arguments: 1 / 0)
+    clock.now += REFRESH_SECONDS
+    keeper.keep(story.view, QUIET)
+    assert told == ["the study goes on without metrics for Prometheus: division by zero"]
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
