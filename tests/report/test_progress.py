@@ -13,7 +13,7 @@ from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_panel, progress_text, speed_texts
 from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
-from hpsearch.study.work import Pacer
+from hpsearch.study.work import Pacer, cost
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 
@@ -172,6 +172,33 @@ def test_status_gives_a_range_once_two_ways_to_judge_agree(story, monkeypatch, s
     story.add("job_began", job="00001", at=1000.0)
     beat(story, 0, 40, speed)
     assert line in cost_lines(status_summary(story.view))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "hours_left"),
+    [
+        (None, {}, 3.0),
+        ("requested", {"id": "one", "verb": "pause", "trials": []}, 3.0),
+        ("requested", {"id": "one", "verb": "stop", "trials": []}, 3.0),
+        ("requested", {"id": "one", "verb": "cancel", "trials": []}, None),
+        ("ended", {"status": "failed"}, None),
+        ("ended", {"status": "finished"}, None),
+    ],
+)
+def test_only_a_study_that_goes_on_has_hours_left(story, monkeypatch, kind, data, hours_left):
+    """Two of its six trials took three GPUs for half an hour: the other four take twice that."""
+    monkeypatch.setattr(time, "time", lambda: 3600.0)
+    for number in range(2):
+        story.ask(number)
+    trials = [{"trial": n, "attempt": 1, "token": f"token-{n}"} for n in range(2)]
+    story.add("announced", job="00001", trials=trials, gpus=3.0)
+    story.add("job_began", job="00001", at=1800.0)
+    for number in range(2):
+        story.tell(number, "finished", 0.1)
+    if kind is not None:
+        story.add(kind, **data)
+    seen = cost(story.view)
+    assert (seen.gpu_hours_spent, seen.gpu_hours_left) == (1.5, hours_left)
 
 
 def progress(finished: int) -> Progress:
