@@ -238,6 +238,16 @@ class Lingering(FakeExecutor):
         return replace(status, phase="running") if self._seen[job_id] < self._looks else status
 
 
+def test_a_match_waits_for_a_job_that_takes_its_time_to_go(tmp_path):
+    """Its members have ended, but a second job would be one more than the study may have."""
+    study = population_study(tmp_path, trials=4, executor=jobs(1))
+    executor = Lingering(3, teaching=teaching)
+    state = drive_in_time(study, executor, Clock(), 60)
+    assert state.status == FINISHED
+    assert [ended for _, ended in matches(study)] == [[0, 1, 2, 3]]
+    check_books(study, executor)  # no two jobs at once, among others
+
+
 def test_no_more_pilots_make_room_than_is_needed(tmp_path):
     """One that takes its time to go is room already; the others train their shape on."""
     space = {**SPACE, "host.net_arch": {"type": "categorical", "choices": [[8], [16], [32]]}}
