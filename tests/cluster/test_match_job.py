@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -123,7 +124,8 @@ def test_a_match_says_how_many_pairs_have_played(study, plan, monkeypatch):
     pairs = len(plan.splits) * len(plan.hosts) * len(plan.agents)
     assert told[0] == (0, pairs)
     assert told[-1] == (pairs, pairs)
-    assert len({played for played, _ in told}) > len(plan.splits) + 1
+    played = [num for num, _ in told]
+    assert max(later - earlier for earlier, later in pairwise(played)) == 2  # as many as fit
     assert told == sorted(told)
     (match.root / "alive.json").write_text('{"at": 1.0}')  # of a job of an older version
     assert match.progress() == (0, pairs)
@@ -341,3 +343,15 @@ def test_a_host_of_minimax_targets_is_answered_without_them(tmp_path, tiny_confi
     how = {"steps": 1, "seed": 1, "device": "cpu"}
     trained = train_response(champion, "host", tmp_path / "response", **how)
     assert load_player(trained, "agent", CPU).config.dqn.minimax is False
+
+
+def test_the_schedules_of_a_response_are_as_far_along_in_its_own_steps(tmp_path, tiny_config):
+    """It has half of the champion's 12, so what took 8 or 6 of them takes 4 or 3."""
+    changes = {"steps": 12, "host.er_schedule.steps": 8, "host.optim.lr_schedule.steps": 6}
+    [champion] = parents_in(tmp_path / "host", [tiny_config(changes)], steps=1)
+    trained = train_response(champion, "host", tmp_path / "response", steps=6, seed=1, device="cpu")
+    config = load_player(trained, "agent", CPU).config
+    assert config.steps == 6
+    assert config.agent.er_schedule.steps == 4
+    assert config.agent.optim.lr_schedule.steps == 3
+    assert config.agent.batch_size == 16  # what is no schedule stays
