@@ -121,6 +121,12 @@ def test_a_win_is_a_game_over_sooner_than_the_median_from_its_start():
     assert fast == pytest.approx(np.array([[7.0] * 3, [0.0] * 3]))
 
 
+@pytest.mark.parametrize("shape", [(3, 7), (2, 3, 0), (0, 3, 7), (2, 3, 4, 5)])
+def test_wins_are_counted_of_games_of_hosts_and_agents_alone(shape):
+    with pytest.raises(ValueError, match="P hosts x Q agents x G games"):
+        wins_by_speed(np.ones(shape, dtype=np.int64))
+
+
 @pytest.mark.parametrize(
     ("wins", "games", "ridge", "problem"),
     [
