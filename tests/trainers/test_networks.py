@@ -194,6 +194,13 @@ def test_values_gradients_and_statistics_are_those_of_torch(net_arch, activation
 
 
 @every_net_arch
+def test_statistics_begin_as_those_of_torch(net_arch):
+    net = Network(INPUTS, [tower(net_arch)], FP32, stream(range(NUM_MEMBERS)))
+    fresh = statistics_of(torch_module(net_arch, "relu"))
+    assert torch.equal(net.statistics.double(), fresh.expand(NUM_MEMBERS, -1))
+
+
+@every_net_arch
 def test_weights_begin_as_torch_draws_them(net_arch):
     """Linear layers uniform on +-1/sqrt(I), norms the identity."""
     net = Network(INPUTS, [tower(net_arch)], FP32, stream(range(200)))
