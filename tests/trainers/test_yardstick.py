@@ -132,6 +132,22 @@ def test_rows_and_repositioning_change_nothing_for_a_player_that_sees_no_differe
     assert host_yardstick("zeillinger", num_rows=5, reposition=False) == usual
 
 
+@pytest.mark.parametrize("role", ["host", "agent"])
+def test_a_player_is_asked_for_one_member_that_never_explores(role):
+    script, num_asked = ScriptedPolicy({"host": "zeillinger", "agent": "choose_last"}[role]), []
+
+    def player(turn):
+        num_members, num_games = turn.position.points.shape[:2]
+        assert num_members == 1
+        assert turn.noise.shape == (1, num_games, 2)
+        assert torch.equal(turn.exploration.expand(1, num_games), torch.zeros(1, num_games))
+        num_asked.append(num_games)
+        return script(turn)
+
+    measure(role, player, num_rows=5, reposition=True, device=CPU)
+    assert max(num_asked) > 1  # many positions at once
+
+
 def test_other_sizes_are_refused_with_a_reason():
     assert check_size(3, 5) is None
     assert check_size(4, 20) == "the yardstick lies in 3 dimensions, the player in 4"
