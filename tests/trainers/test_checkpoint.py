@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from full_disk import fill_disk_at
 from hpsearch.errors import CorruptError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
+from hpsearch.trainers.ranks import Ranks
 
 FILES = ("tensors.safetensors", "state.json", "manifest.json")
 
@@ -53,6 +56,54 @@ def test_round_trip(tmp_path):
     for name, tensor in sample().tensors.items():
         assert loaded.tensors[name].dtype == tensor.dtype
         assert torch.equal(loaded.tensors[name], tensor)
+
+
+@dataclasses.dataclass(frozen=True)
+class ThreadRanks(Ranks):
+    """Ranks that are threads of this process and meet here instead of in torch.distributed."""
+
+    said: dict[int, object]  # by rank
+    meeting: threading.Barrier
+
+    def told_by_all(self, data):
+        self.said[self.rank] = data
+        self.meeting.wait()
+        heard = [self.said[rank] for rank in range(self.size)]
+        self.meeting.wait()
+        return heard
+
+    def told_by_first(self, data):
+        return self.told_by_all(data)[0]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]],
+        [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]],  # several runs
+        [[6, 7, 0, 1], [8, 9, 2, 3], [4, 5, 10, 11]],  # not in order
+        [[0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 11]],  # runs of one
+        [[11], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]],
+    ],
+)
+def test_what_ranks_wrote_of_a_tensor_is_put_together_in_its_order(tmp_path, places):
+    whole = torch.arange(36.0).reshape(12, 3)
+    own = [torch.tensor(of_rank) for of_rank in places]
+
+    def save(ranks):
+        parts = {"net": torch.ones(4), "games": whole[own[ranks.rank]]}
+        written = dataclasses.replace(sample(), tensors=parts)
+        return checkpoint.save(tmp_path, written, ranks, {"games": own[ranks.rank]})
+
+    size, said = len(places), {}
+    meeting = threading.Barrier(size, timeout=30)
+    ranks = [ThreadRanks(rank, size, said, meeting) for rank in range(size)]
+    with ThreadPoolExecutor(size) as pool:
+        (path,) = set(pool.map(save, ranks))
+    loaded = checkpoint.load(path).tensors
+    assert loaded.keys() == {"net", "games"}
+    assert torch.equal(loaded["games"], whole)
+    assert torch.equal(loaded["net"], torch.ones(4))
 
 
 def test_rows_of_a_bank_are_saved_alone(tmp_path):
