@@ -8,6 +8,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import PrioritisedReplay
+from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.replay_buffer import Priorities, ReplayBuffer
 from hpsearch.trainers.rollouts import Transitions
 
@@ -162,6 +163,50 @@ def test_the_ring_overwrites_priorities_with_their_transitions():
     counts = memory.sample(5000, 1, gamma, step).subset[1].bincount(minlength=12)
     assert counts[:2].sum() == counts[8:].sum() == 0
     assert 0 < counts[2:4].sum() < 100 < counts[4:8].min()
+
+
+@pytest.mark.parametrize("prioritised", [True, False])
+def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
+    """What lies at the places that each rank names is that of one rank that has all shards."""
+    num_games, num_shards = 8, 4
+    options = [
+        config.ReplayBufferConfig(
+            buffer_size=24, save=True, prioritised=option if prioritised else None
+        )
+        for option in OPTIONS
+    ]
+
+    def filled_memory(ranks: Ranks) -> ReplayBuffer:
+        shards, keys = Shards.of(num_shards, ranks), torch.arange(NUM_MEMBERS)
+        memory = ReplayBuffer(
+            observation_size=6,
+            points_shape=(2, 3),
+            num_games=num_games,
+            options=options,
+            stream=Stream(keys, torch.zeros_like(keys)),
+            how="off",
+            shards=shards,
+        )
+        lanes = shards.lanes(num_games, 1, CPU)
+        for first in range(0, 32, num_games):
+            seen = numbered(first, num_games)
+            memory.add(Transitions(*(shards.split(field[:, lanes], 1) for field in seen)))
+        drawn = memory.sample(num_games, 1, torch.ones(3), torch.zeros(3, dtype=torch.int64))
+        memory.reprioritise(drawn.places, drawn.reward - 20)
+        return memory
+
+    whole = filled_memory(Ranks(0, 1)).state()
+    parts = [filled_memory(Ranks(rank, 2)) for rank in range(2)]
+    assert ("priority" in whole) == prioritised
+    for name, tensor in whole.items():
+        together = torch.full_like(tensor, 0)
+        for part in parts:
+            if name in part.places():
+                together[:, part.places()[name]] = part.state()[name]
+            else:  # all ranks have the same
+                together = part.state()[name]
+        assert torch.equal(together, tensor), name
+    assert parts[0].places().keys() <= whole.keys()
 
 
 def sample_numbers(memory, gamma, step):
