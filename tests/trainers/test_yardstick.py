@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,6 +27,20 @@ def host_yardstick(name, *, num_rows=20, reposition=True):
 
 def agent_yardstick(policy, num_rows=5):
     return measure("agent", policy, num_rows=num_rows, reposition=True, device=CPU)
+
+
+@pytest.mark.parametrize("case", ADE, ids=lambda case: case.name)
+def test_the_number_in_a_singularitys_name_is_its_milnor_number(case):
+    """Of x^a for each row a: the product of 1/w - 1 over the weights w that make every row 1.
+
+    Source: Milnor and Orlik, Isolated singularities defined by weighted homogeneous polynomials
+    (Topology 9, 1970), theorem 1.
+    """
+    weights = np.linalg.solve(np.array(case.points, dtype=float), np.ones(3))
+    assert np.prod(1 / weights - 1) == pytest.approx(int(case.name[1:]))
+    family = case.name[0]
+    exponents = sorted(max(row) for row in case.points)
+    assert exponents[:2] == ([2, 3] if family == "E" else [2, 2])
 
 
 def test_the_published_part_of_the_ade_table():
