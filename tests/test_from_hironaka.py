@@ -173,6 +173,14 @@ def test_the_switches_have_other_places():
     assert "device: cuda" in warnings["replay_buffer.use_cuda"]
 
 
+@pytest.mark.parametrize("kind", FILES)
+def test_nothing_that_slows_training_is_on_unasked(kind):
+    """Old files have no key for it."""
+    config = convert(old(kind), source="").config
+    assert (config["deterministic"], config["detect_anomaly"]) == (False, False)
+    assert config["monitor"]["profiler"] is None
+
+
 def test_a_missing_role_is_played_by_a_script_that_is_named():
     for kind, other, player in (("host", "agent", "choose_first"), ("agent", "host", "random")):
         assert convert(old(kind), source="").config[other] == {"player": player}
