@@ -43,6 +43,20 @@ def test_the_number_in_a_singularitys_name_is_its_milnor_number(case):
     assert exponents[:2] == ([2, 3] if family == "E" else [2, 2])
 
 
+PUBLISHED_DEPTHS = "A1 1/2/-, A2 3/4/3, A3 2/3/2, A4 4/5/5, D4 4/8/5, E6 6/10/7"
+"""worst-case moves under best play, under zeillinger's, and under that of the best model"""
+
+
+def test_the_published_depths_are_those_of_the_table():
+    expected = {}
+    for row in PUBLISHED_DEPTHS.split(", "):
+        name, depths = row.split()
+        expected[name] = tuple(None if n == "-" else int(n) for n in depths.split("/"))
+    for name in ("D5", "E7", "E8"):
+        expected[name] = (None, None, None)
+    assert {case.name: (case.minimax, case.zeillinger, case.best_model) for case in ADE} == expected
+
+
 def test_the_published_part_of_the_ade_table():
     measured = {row.name: row for row in host_yardstick("zeillinger").ade}
     assert list(measured) == [case.name for case in ADE]
