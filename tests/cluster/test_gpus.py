@@ -1,5 +1,6 @@
 """The GPUs of this machine: which there are, and that no two processes hold the same."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 from gpu_tools import install_nvidia_smi, new_probe, new_uuid
+from working import work
 
-from hpsearch.cluster.machine import GpuShare, find_gpus
+from hpsearch.cluster import job_entry, worker
+from hpsearch.cluster.machine import VISIBLE, Gpu, GpuShare, find_gpus
 from hpsearch.cluster.study_dir import StudyDir
 
 UUIDS = [f"GPU-{digit * 8}-1111-2222-3333-444444444444" for digit in "abc"]
@@ -149,6 +152,90 @@ def test_who_waits_can_be_asked_to_leave():
         with holder(1, [key]) as second:
             second.send_signal(signal.SIGTERM)
             assert told(second) == ["left"]
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """The jobs that were to train, each with the GPUs that it saw; they do not train."""
+    seen = []
+
+    def note(job, *arguments):
+        seen.append((job.name, os.environ.get(VISIBLE)))
+
+    monkeypatch.setattr(job_entry, "_train", note)
+    monkeypatch.setattr(worker, "run_job", note)
+    for name in (VISIBLE, "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    return seen
+
+
+def test_a_job_trains_on_the_gpus_that_it_holds(tmp_path, monkeypatch, trained):
+    job = new_probe(StudyDir(tmp_path), "00001")
+    gpus = [Gpu(name, f"GPU-{name}") for name in "012"]
+    job.waits.touch()
+    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, count, flag: (gpus[0], gpus[2]))
+    job_entry.train_on_gpus(str(job.root), gpus, 2)
+    assert trained == [("00001", "0,2")]
+    assert not job.waits.exists()
+
+
+def test_a_job_that_is_asked_to_leave_before_it_holds_gpus_does_not_train(
+    tmp_path, monkeypatch, trained
+):
+    job, gpus = new_probe(StudyDir(tmp_path), "00001"), [Gpu("0", "GPU-0")]
+    job.waits.touch()
+    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, count, flag: None)
+    job_entry.train_on_gpus(str(job.root), gpus, 1)
+    assert trained == []
+    assert job.waits.exists()
+
+
+@pytest.mark.parametrize(
+    ("num_tasks", "num_nodes", "devices", "expected"),
+    [
+        (1, 1, "0,1", ["0,1"]),
+        (2, 1, "0,1", ["0", "1"]),
+        (2, 1, "4,5,6,7", ["4,5", "6,7"]),
+        (4, 2, "0,1", ["0", "1", "0", "1"]),  # each node has GPUs of its own
+        (2, 2, "0,1", ["0,1", "0,1"]),
+        (2, 1, None, [None, None]),
+    ],
+)
+def test_tasks_of_one_slurm_job_share_its_gpus_out(
+    tmp_path, monkeypatch, trained, num_tasks, num_nodes, devices, expected
+):
+    jobs = [new_probe(StudyDir(tmp_path), f"{number:05d}") for number in range(num_tasks)]
+    monkeypatch.setenv("SLURM_NTASKS", str(num_tasks))
+    monkeypatch.setenv("SLURM_NNODES", str(num_nodes))
+    for task in range(num_tasks):
+        monkeypatch.setenv("SLURM_PROCID", str(task))
+        monkeypatch.setenv("SLURM_LOCALID", str(task % (num_tasks // num_nodes)))
+        monkeypatch.delenv(VISIBLE, raising=False)
+        if devices is not None:
+            monkeypatch.setenv(VISIBLE, devices)
+        job_entry.train_as_task([str(job.root) for job in jobs])
+    assert trained == [(job.name, seen) for job, seen in zip(jobs, expected, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("device", "built_for", "is_found", "fault"),
+    [
+        ("cpu", None, False, None),
+        ("cpu", "12.4", False, None),
+        ("cuda", None, False, "it was built without CUDA"),
+        ("cuda", "12.4", False, "it finds no GPU"),
+    ],
+)
+def test_a_probe_says_why_a_device_cannot_be_used(
+    tmp_path, monkeypatch, device, built_for, is_found, fault
+):
+    job = new_probe(StudyDir(tmp_path), "00001", device)
+    monkeypatch.setattr(torch.version, "cuda", built_for)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: is_found)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    work(str(job.root))
+    report = job.report.required()
+    assert (report.fault, report.gpus, report.torch) == (fault, (), torch.__version__)
 
 
 @pytest.mark.gpu
