@@ -21,7 +21,9 @@ import torch
 from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 
 from hpsearch import yaml_file
+from hpsearch.cluster import job_training
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
+from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import AttemptDir, StudyDir
@@ -115,6 +117,21 @@ def test_a_request_is_met_for_the_trial_that_it_names(run, monkeypatch, tmp_path
     folder = study.trial(1).checkpoints
     assert checkpoint.load(checkpoint.path_of(folder, step)).kind == "requested"
     assert not (study.trial(1).root / "save").exists()
+
+
+# How long.
+
+
+def test_no_member_trains_longer_than_its_steps(run, monkeypatch):
+    """Not even if nothing else is due there, and the next look is far away."""
+    monkeypatch.setattr(job_training, "STRIDE_SECONDS", 1e9)
+    intervals = {"evaluation.interval": 8, "checkpoint.interval": 8, "monitor.interval": 100}
+    job = run({**intervals, "steps": 11}, {**intervals, "steps": 13, "seed": 2})
+    assert [(result(job, n).status, result(job, n).step) for n in (0, 1)] == [
+        ("finished", 11),
+        ("finished", 13),
+    ]
+    assert [steps_of(job, n)[-1] for n in (0, 1)] == [11, 13]
 
 
 # Going on.
@@ -419,6 +436,37 @@ def test_what_one_member_told_stays_if_another_cannot_tell_its_end(
 def test_all_members_may_diverge(run):
     job = run(*[{"seed": seed, "monitor.max_loss": 1e-12} for seed in (1, 2)])
     assert {result(job, number).kind for number in (0, 1)} == {"diverged"}
+
+
+def test_a_hang_is_every_members_end(run, monkeypatch, tmp_path, capsys):
+    """The process ends at once, so what is told must have been written before."""
+    codes, stuck = [], []
+
+    def end(code):
+        codes.append(code)
+        raise Killed
+
+    def hang():
+        (training,) = stuck
+        training._hang("no step for 5 seconds", "Thread 1: time.sleep(1000)")
+
+    train_all = JobTraining._train_all
+    monkeypatch.setattr(
+        JobTraining, "_train_all", lambda self: stuck.append(self) or train_all(self)
+    )
+    monkeypatch.setattr(os, "_exit", end)
+    on_nth_call(monkeypatch, Trainer, "train", 3, hang)
+    with pytest.raises(Killed):
+        run({"checkpoint.interval": 1}, {"checkpoint.interval": 1, "seed": 2})
+    assert codes == [8]
+    study = StudyDir(tmp_path / "study")
+    for number in (0, 1):
+        told = study.trial(number).attempt(1).read_result()
+        assert (told.status, told.kind, told.message) == ("failed", "hung", "no step for 5 seconds")
+        assert told.step == max(checkpoint.valid_steps(study.trial(number).checkpoints))
+    printed = capsys.readouterr()
+    assert "time.sleep(1000)" in printed.out
+    assert "training failed (hung): no step for 5 seconds" in printed.err
 
 
 HANG = """
