@@ -8,10 +8,13 @@ import time
 
 import psutil
 import pytest
+import submitit
 from working import RUN_JOB, work
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.local import LocalExecutor
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 60
@@ -146,6 +149,23 @@ def test_a_process_that_never_has_a_command_line_is_no_job(
     monkeypatch.setattr(psutil.Process, "cmdline", lambda self: [])
     ended = LocalExecutor(num_threads=1).look([(job, me)])
     assert ended == {job.name: JobStatus(me, "ended")}
+
+
+def test_submitting_leaves_this_process_the_signals_that_it_heeds(tmp_path, monkeypatch):
+    """Only the child never hears of Ctrl-C and of a hang-up."""
+    blocked_in_child = []
+
+    def submit(self, function, *arguments):
+        blocked_in_child.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(submitit.LocalExecutor, "submit", submit)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert not before & {signal.SIGINT, signal.SIGHUP}
+    with pytest.raises(DiskError, match="the disk is full"):
+        LocalExecutor(num_threads=1).submit([StudyDir(tmp_path).job("00001")])
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    assert blocked_in_child == [before | {signal.SIGINT, signal.SIGHUP}]
 
 
 @pytest.mark.slow
