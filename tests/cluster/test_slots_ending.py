@@ -6,10 +6,15 @@ The driver's part is played as in test_slots_coming.py.
 from dataclasses import replace
 
 import pytest
+import torch
 from slot_stories import LONG, NEW, SHORT, assert_same_training, at_step, curve, ended, terminate
 from working import work
 
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.member import Slots
 from hpsearch.cluster.records import Control
+from hpsearch.cluster.team import Team
+from hpsearch.trainers.algorithms import build
 
 
 def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch) -> None:
@@ -101,6 +106,22 @@ def test_an_error_of_the_job_is_told_of_newcomers_too(pilot, monkeypatch) -> Non
     with pytest.raises(RuntimeError):
         work(str(job.root))
     assert [ended(job, number) for number in (1, 2)] == [("failed", 8), ("failed", 4)]
+
+
+def test_what_is_observed_is_of_members_alone_in_the_order_of_their_coming(tiny_config) -> None:
+    configs = [tiny_config({"seed": seed}) for seed in (1, 2, 3)]
+    team = Team(StopFlag())
+    team.built = build(configs)
+    team.built.train(3)
+    statistics, weights = team.built.statistics(), team.built.layers().weights
+    slots = Slots([], team)
+    for rows in ([0, 1, 2], [0, 2], [2, 0, 1], [1]):
+        slots.members = dict.fromkeys(rows)
+        for seen, all_rows in ((slots.statistics(), statistics), (slots.layers().weights, weights)):
+            assert seen.keys() == all_rows.keys()
+            for name, of_members in seen.items():
+                expected = torch.stack([all_rows[name][row] for row in rows])
+                assert torch.equal(of_members.nan_to_num(), expected.nan_to_num()), name
 
 
 def test_empty_rows_disturb_no_member(pilot, alone, monkeypatch) -> None:
