@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from hpsearch.cluster.slurm_calls import (
     may_pass,
     meaning,
     refusal,
+    task_id,
     try_submission,
 )
 from hpsearch.cluster.slurm_profile import load_profile
@@ -147,6 +149,57 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         ends = queue.ends([(JobDir(Path("jobs/00001")), "100")])
         phases.append(ends["00001"].phase if ends else None)
     assert phases == seen
+
+
+def test_jobs_that_wait_are_taken_out_and_running_ones_are_asked_to_leave(
+    tmp_path, monkeypatch
+) -> None:
+    """Four jobs by twos in an array, of which the second SLURM job waits, and one that runs."""
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x2n4\n"
+    queue += "100|1|PENDING|N/A|NAME-00001x2n4\n"
+    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|NAME-00005x1n1\n"
+    executor, commands = slurm(tmp_path, monkeypatch, queue), []
+    seen = executor.look(asked(*range(1, 6)))
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: commands.append(command) or "")
+    executor.interrupt([(job, seen[job.name].id) for job, _ in asked(*range(1, 6))])
+    assert commands == [
+        ["scancel", "100_1"],
+        ["scancel", "--signal=TERM", "100_0.0", "200.0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("max_array_size", "expected"), [("1001", 1001), ("2", 2), ("1", 1), ("0", 1)]
+)
+def test_no_more_jobs_are_submitted_at_once_than_an_array_may_have(
+    tmp_path, monkeypatch, max_array_size, expected
+) -> None:
+    """With 0 a site has no arrays, but one job may always be submitted."""
+    printed = f"MaxArraySize            = {max_array_size}\n"
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: printed)
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    for tasks in (1, 4):
+        shared = replace(profile, tasks_per_job=tasks)
+        executor = SlurmExecutor(shared, StudyDir(tmp_path / "runs" / "tiny"))
+        assert executor.max_batch == expected * tasks
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_what_a_job_printed_lies_with_the_first_job_of_its_array(
+    tmp_path, monkeypatch, tasks
+) -> None:
+    """An array of seven jobs, the first of which is job 5."""
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: "MaxArraySize = 1001")
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    study = StudyDir(tmp_path / "runs" / "tiny")
+    executor = SlurmExecutor(replace(profile, tasks_per_job=tasks), study)
+    for place in range(7):
+        index, task = divmod(place, tasks)
+        job = study.job(f"{5 + place:05d}")
+        log = executor.log(job, task_id(f"100_{index}", task))
+        assert log == study.job("00005").root / f"100_{index}_{task}_log.out"
+    alone = study.job("00012")
+    assert executor.log(alone, "200") == alone.root / "200_0_log.out"
 
 
 def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
