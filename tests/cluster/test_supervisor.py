@@ -176,6 +176,25 @@ def test_a_study_that_ends_at_the_walltime_needs_no_other_job(place: Place, monk
     assert waiting.run() == 0
 
 
+def test_what_drivers_write_is_for_their_user_alone(tmp_path: Path, monkeypatch) -> None:
+    """As what the command line writes, whatever mask the supervisor was started with."""
+    written = tmp_path / "driver.out"
+
+    def run(self: Supervisor) -> int:
+        written.write_text("")
+        written.with_suffix(".folder").mkdir()
+        return 7
+
+    monkeypatch.setattr(Supervisor, "run", run)
+    before = os.umask(0o022)
+    try:
+        assert supervisor.main(["drive", "tiny", "--runs", str(tmp_path)]) == 7
+    finally:
+        os.umask(before)
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert written.with_suffix(".folder").stat().st_mode & 0o777 == 0o700
+
+
 def test_scontrol_that_fails_is_asked_again(tmp_path: Path, monkeypatch) -> None:
     scontrol = tmp_path / "scontrol"
     scontrol.write_text('#!/bin/sh\n[ -e asked ] && echo "$@" > done && exit 0; > asked; exit 1\n')
