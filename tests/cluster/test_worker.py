@@ -8,11 +8,12 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from working import Killed, die, on_nth_call, terminate, work
 
-from hpsearch.cluster import team
+from hpsearch.cluster import team, worker
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
@@ -448,6 +449,22 @@ def test_a_pilot_that_is_given_nothing_leaves(pilot) -> None:
     job.plan.write(replace(job.plan.required(), pilot_seconds=0.5))
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", None]
+
+
+def test_a_pilot_waits_for_what_comes_in_its_time(pilot, monkeypatch) -> None:
+    job, second = pilot
+    times, to_come = SimpleNamespace(now=100.0), [([second], 1), ([], 2)]
+
+    def sleep(seconds: float) -> None:
+        times.now += 10.0
+        if to_come:
+            assignments, number = to_come.pop(0)
+            job.write_next(number, assignments)
+
+    clock = SimpleNamespace(monotonic=lambda: times.now, sleep=sleep)
+    monkeypatch.setattr(worker, "time", clock)
+    work(str(job.root))
+    assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
 
 
 def test_a_pilot_that_waits_leaves_when_it_is_asked_to(pilot, monkeypatch) -> None:
