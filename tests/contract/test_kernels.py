@@ -116,6 +116,24 @@ def test_an_illegal_move_is_an_error(name):
         BACKENDS[name].move(points, subset, axis, False)
 
 
+@every_backend
+@pytest.mark.parametrize("reposition", [False, True])
+def test_the_largest_coordinate_that_is_no_cap(name, reposition):
+    """A sum of 2^30 is exact and goes on, a larger one ends the game."""
+    half = 2**29
+    points = torch.tensor(
+        [[[half, half, 5], [half - 1, half, 9]], [[half, half + 1, 5], [half - 1, half, 9]]],
+        dtype=torch.int32,
+    )
+    subset, axis = torch.tensor([True, True, False]), torch.tensor(0)
+    moved, capped = OnDevice(name).move(points, subset, axis, reposition)
+    assert capped.tolist() == [False, True]
+    rows = torch.tensor([[2 * half, half, 5], [2 * half - 1, half, 9]], dtype=torch.int32)
+    if reposition:
+        rows -= rows.amin(dim=0)
+    assert torch.equal(moved[0], rows)
+
+
 @every_backend_slowly
 def test_random_starts(name):
     @given(

@@ -102,6 +102,16 @@ def test_reposition_changes_no_length():
         assert torch.equal(rules.reposition(free), moved)
 
 
+def test_a_game_is_capped_above_two_to_the_thirty():
+    for coordinate, expected in ((2**30, False), (2**30 + 1, True), (2**31 - 1, True)):
+        points = as_tensor([(coordinate, 0, 1), (0, 2, 1)], 3)
+        assert rules.is_capped(points) == expected
+    points = as_tensor([(2**29, 2**29, 0), (1, 2**30, 2**30)], 3)
+    subset = subset_of(3, [0, 1])
+    assert not rules.is_capped(rules.move(points[:1], subset, torch.tensor(0)))
+    assert rules.is_capped(rules.move(points[1:], subset, torch.tensor(0)))
+
+
 def test_sums_saturate_and_never_wrap():
     largest = rules.MAX_COORDINATE
     points = as_tensor([(largest, 0, largest), (0, largest, largest)], 3)
