@@ -2,8 +2,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import torch
+
 from hpsearch import game
-from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.kernels import BACKENDS, cpu
 
 
 def test_exported_names():
@@ -38,6 +41,18 @@ from hpsearch.game.kernels import cpu
 cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
 assert torch.get_num_threads() == 1, torch.get_num_threads()
 """
+
+
+def test_kernels_use_as_many_threads_as_torch_may():
+    before = torch.get_num_threads()
+    try:
+        for num_threads in (1, 2, 1):
+            torch.set_num_threads(num_threads)
+            cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
+            assert numba.get_num_threads() == min(num_threads, numba.config.NUMBA_NUM_THREADS)
+            assert torch.get_num_threads() == num_threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_importing_compiles_nothing_and_the_first_kernel_leaves_torch_its_number_of_threads():
