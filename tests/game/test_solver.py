@@ -93,6 +93,15 @@ def test_what_is_no_position_is_refused(points):
         Solver(3).depth(points)
 
 
+@pytest.mark.parametrize(("points", "depth"), ADE.values(), ids=ADE)
+def test_a_value_is_found_up_to_the_depth_at_which_the_solver_stops(points, depth, monkeypatch):
+    monkeypatch.setattr("hpsearch.game.solver.MAX_DEPTH", depth)
+    assert minimax_depth(points) == depth
+    monkeypatch.setattr("hpsearch.game.solver.MAX_DEPTH", depth - 1)
+    with pytest.raises(ValueError, match=f"exceeds MAX_DEPTH={depth - 1}"):
+        minimax_depth(points)
+
+
 def test_a_value_beyond_the_bound_of_the_rules_is_refused():
     huge = 2**30
     with pytest.raises(ValueError, match="2\\^30"):
