@@ -50,6 +50,17 @@ def test_what_is_never_drawn_is_the_simplest_start(monkeypatch):
     assert torch.equal(expected, simplest_start(3, 2, 4, torch.device("cpu")))
 
 
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("num_points", [2, 3, 6])
+def test_with_coordinates_of_0_and_1_in_a_plane_there_is_one_start(backend, num_points):
+    """Two points are left of it alone; one of 28 draws of three is over sixteen times in a row."""
+    starts = torch.arange(3 * 400).view(3, 400)
+    points = draw(backend, starts, num_points, dimension=2, max_value=1)
+    expected = torch.full((num_points, 2), -1, dtype=torch.int32)
+    expected[:2] = torch.eye(2, dtype=torch.int32)
+    assert (points == expected).all()
+
+
 def test_pairs_are_uniform():
     """Two points in a plane stay two if x1 > x2 and y1 < y2, all such pairs as likely."""
     num_values = 16
