@@ -6,6 +6,7 @@ from operator_nets import P, every_structure, network, observations, outputs, st
 from torch import Tensor, nn
 
 from hpsearch.population.operators import safe_mutation as module
+from hpsearch.population.operators.base import normal
 from hpsearch.population.operators.safe_mutation import (
     MetPositions,
     greedy_change,
@@ -143,6 +144,21 @@ def test_what_matters_less_moves_more():
     for p in range(P):
         is_low = matters[p] < matters[p].median()
         assert moved[p][is_low].mean() > 2 * moved[p][~is_low].mean()
+
+
+def test_what_hardly_matters_moves_ten_times_as_far_as_what_matters_as_usual():
+    """By the same noise as where all weights matter alike; the scale of a member is taken out."""
+    net = network(tower([32, "l", 32]))
+    own = net.layout.columns(0)
+    matters = sensitivity(net, observations(), stream(7, 8, 9))[:, own]
+    usual = matters.square().mean(dim=1, keepdim=True).sqrt()
+    noise = normal(stream(7, 8, 9), own.stop - own.start)
+    moved = (mutated(net).weights - net.weights)[:, own]
+    shares = matters / usual
+    assert (shares < 0.1).any(dim=1).all()
+    expected = noise / shares.clamp(min=0.1)
+    scale = moved.norm(dim=1, keepdim=True) / expected.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(moved / scale, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_no_room_means_no_change_and_a_diverged_parent_stays():
