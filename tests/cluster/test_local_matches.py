@@ -10,6 +10,7 @@ from best import write_best
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 from working import work
 
+from hpsearch.cluster.local_matches import LocalMatches
 from hpsearch.cluster.records import Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError
@@ -184,6 +185,20 @@ def test_it_goes_on_to_the_same_members_whatever_was_lost(whole, island_job, tmp
         assert_same_state(saved(trial, STEPS), saved(undisturbed, STEPS))
         assert saved(trial, STEPS).config == saved(undisturbed, STEPS).config
         assert trial.read_exchanges() == undisturbed.read_exchanges()
+
+
+def test_a_local_match_is_announced_as_long_work(tmp_path, island_job, monkeypatch):
+    """It has never been measured, so it may take longer than a job may be silent."""
+    rules = {"steps": 20, "evaluation.interval": 20, "checkpoint.interval": 20}
+    job, said, play = island_job(tmp_path, num=2, saving=rules), [], LocalMatches.play
+
+    def announced(self):
+        said.append(job.heartbeat.required().is_busy)
+        return play(self)
+
+    monkeypatch.setattr(LocalMatches, "play", announced)
+    work(str(job.root))
+    assert said == [True]
 
 
 def test_a_member_alone_or_without_an_island_replaces_none(tmp_path, island_job):
