@@ -287,3 +287,10 @@ def test_what_is_no_net_arch_is_told_once(tmp_path):
 def test_growth_needs_its_noise(tmp_path):
     messages = problems(tmp_path, {"operators": [{"name": "grow"}]}, space=LR | arches([8], [16]))
     check(messages, r"population.operators\[0\].*noise")
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 2.0, -0.01])
+def test_growth_takes_any_noise_that_is_not_negative(tmp_path, noise):
+    grow = [{"name": "clone"}, {"name": "grow", "noise": noise}]
+    messages = problems(tmp_path, {"operators": grow}, space=LR | arches([8], [16]))
+    check(messages, *([r"operators\[1\].noise must lie in .*, but is -0.01"] if noise < 0 else []))
