@@ -28,6 +28,7 @@ from tried import tried
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.kernels.cpu_loops import REWARD_KINDS
+from hpsearch.game.kernels.cuda import _power_of_two
 from hpsearch.game.random import derive_key
 from hpsearch.game.rules import REWARDS
 
@@ -304,6 +305,13 @@ def test_the_gpu_programs_compile_for_an_h200():
     """The interpreter takes what the compiler refuses; compiling needs no device."""
     program = Path(__file__).parent.parent / "compile_programs.py"
     subprocess.run([sys.executable, program], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("num_points", [1, 2, 3, 4, 5, 8, 9, 20, 1024, 1025])
+def test_a_gpu_program_has_no_more_rows_than_the_next_power_of_two(num_points):
+    """Triton knows no other sizes; twice as many rows would take twice the registers."""
+    powers = [2**exponent for exponent in range(12)]
+    assert _power_of_two(num_points) == min(p for p in powers if p >= num_points)
 
 
 def test_a_step_on_a_cpu_knows_every_reward():
