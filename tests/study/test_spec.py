@@ -274,9 +274,9 @@ def test_gpus_of_a_job_on_this_machine(tmp_path: Path, where: str) -> None:
     [
         (2, 4, None, None),
         (3, 4, None, 4),
-        (1, 5, None, None),
-        (2, 2, {"type": "categorical", "choices": [4, 6]}, None),
-        (2, 2, {"type": "categorical", "choices": [4, 5]}, 5),
+        (1, 8, None, None),
+        (2, 2, {"type": "categorical", "choices": [4, 8]}, None),
+        (2, 2, {"type": "categorical", "choices": [4, 1]}, 1),
         (2, 2, {"type": "int", "low": 2, "high": 8, "step": 2}, None),
         (2, 2, {"type": "int", "low": 2, "high": 8}, 3),
         (2, 2, {"type": "int", "low": 2, "high": 2}, None),
