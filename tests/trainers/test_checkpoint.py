@@ -58,7 +58,7 @@ def test_round_trip(tmp_path):
         assert torch.equal(loaded.tensors[name], tensor)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ThreadRanks(Ranks):
     """Ranks that are threads of this process and meet here instead of in torch.distributed."""
 
@@ -97,7 +97,7 @@ def test_what_ranks_wrote_of_a_tensor_is_put_together_in_its_order(tmp_path, pla
 
     size, said = len(places), {}
     meeting = threading.Barrier(size, timeout=30)
-    ranks = [ThreadRanks(rank, size, said, meeting) for rank in range(size)]
+    ranks = [ThreadRanks(rank, size, said=said, meeting=meeting) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         (path,) = set(pool.map(save, ranks))
     loaded = checkpoint.load(path).tensors
