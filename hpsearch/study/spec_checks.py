@@ -105,7 +105,8 @@ def rank_problems(
         case IntParameter(low=low, high=high, step=step):  # if two do, all others do
             numbers = [*range(low, high + 1, step)[:2]]
         case _:
-            numbers = [config[SHARDS] for config in configs]
+            # Those of older studies are from before this key.
+            numbers = [config.get(SHARDS, 1) for config in configs]
     if wrong := sorted(number for number in numbers if number % ranks):
         yield (
             f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "

@@ -13,6 +13,7 @@ from hpsearch import yaml_file
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
 from hpsearch.study.spec import load_spec, spec_hash, spec_json
+from hpsearch.study.spec_checks import rank_problems
 from hpsearch.study.spec_warnings import remarks
 from hpsearch.study.url import hide_password, storage_url, url_problem
 from hpsearch.trainers.config import read_config
@@ -296,6 +297,12 @@ def test_ranks_divide_the_shards(tmp_path: Path, ranks, shards, searched, wrong)
             f"executor.ranks must divide the trainer's key shards={wrong}, but is {ranks}; write a "
             "multiple of it there",
         )
+
+
+def test_a_configuration_from_before_shards_has_one() -> None:
+    assert [*rank_problems(1, [{}], {})] == []
+    (problem,) = rank_problems(2, [{}], {})
+    assert problem.startswith("executor.ranks must divide the trainer's key shards=1, but is 2; ")
 
 
 def test_each_rank_has_a_gpu(tmp_path: Path) -> None:
