@@ -20,7 +20,7 @@ from hpsearch.errors import (
 from hpsearch.names import NAME_RULE, check_places, is_name
 
 if TYPE_CHECKING:
-    from hpsearch.cluster.records import Heartbeat
+    from hpsearch.cluster.records import AttemptResult, Heartbeat
     from hpsearch.cluster.study_dir import TrialDir
     from hpsearch.trainers.config import TrainerConfig
 
@@ -95,16 +95,21 @@ def train(
             f"goes on{ending}"
         )
         return INTERRUPTED
+    _check_finished(result, member.trial)
+    console.print(metrics_table(result.metrics))
+    print(f"checkpoints and curves are in {folder}")
+    return 0
+
+
+def _check_finished(result: "AttemptResult", trial: "TrialDir") -> None:
+    """Raise what kept a run from its end."""
     if result.kind == DISK:
         raise DiskError(
             f"training stopped ({result.message}); free some space, then run the same command again"
         )
     if result.status != "finished":
-        where = f"; {member.trial.fault} tells it in full" if result.kind == CODE else ""
+        where = f"; {trial.fault} tells it in full" if result.kind == CODE else ""
         raise TrainingFailedError(f"training failed ({result.kind}): {result.message}{where}")
-    console.print(metrics_table(result.metrics))
-    print(f"checkpoints and curves are in {folder}")
-    return 0
 
 
 def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
