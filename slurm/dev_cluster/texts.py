@@ -41,7 +41,8 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 
-# As tests want it: soon.
+# As tests want it: soon. A requeued job waits until its old credentials expire, otherwise 2 minutes.
+AuthInfo=cred_expire=10
 KillWait=10
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=1

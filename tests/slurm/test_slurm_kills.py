@@ -58,7 +58,6 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
             case "node":
                 is_done = fail_a_node(study, slurm_cluster)
         done[way] += is_done
-        study.start_driver_now()
         print(f"killed: {dict(done)}", flush=True)
     study.do("stop", "tiny")
     study.wait(lambda seen: seen["state"] == "stopped" and not seen["jobs"]["running"], 600)
@@ -90,7 +89,6 @@ def test_whichever_rank_is_killed_trials_end_as_undisturbed(sweep, tmp_path: Pat
             with suppress(psutil.NoSuchProcess):
                 ranks[rank].kill()
                 killed[rank] += 1
-        study.start_driver_now()
         print(f"killed: {dict(sorted(killed.items()))}", flush=True)
     study.do("stop", "tiny")
     study.wait(lambda seen: seen["state"] == "stopped" and not seen["jobs"]["running"], 600)
