@@ -46,6 +46,7 @@ _COMMON = {
     "reward": "terminal",
     "rollout_length": 2,
     "shards": 1,
+    "rollouts": {"mode": "inline"},
     "opponents": None,
     "agent": {"player": "random"},
     "evaluation": {

@@ -39,7 +39,7 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
     Each has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
     """
     if size == 1:
-        yield Team(flag)
+        yield from _alone(flag)
         return
     os.environ |= _LOOPBACK_ALONE
     gpus = os.environ.get(VISIBLE)
@@ -58,6 +58,14 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
                 process.wait(LEAVING_SECONDS)
     finally:
         others.kill()
+
+
+def _alone(flag: StopFlag) -> Iterator[Team]:
+    team = Team(flag)
+    try:
+        yield team
+    finally:
+        team.end()
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class _Started:
 def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
     """Give the team of which this task is the first; the others look for it in the job's folder."""
     if size == 1:
-        yield Team(flag)
+        yield from _alone(flag)
         return
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
+from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import RankHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import ALONE, BrokenOffError
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -34,6 +36,8 @@ class Team:
         self.own_heartbeat: RankHeartbeat | None = None
         self.built: AnyTrainer | None = None
         """this rank's trainer, if there is one; it stays for the next trials, which may fit it"""
+        self.actors: ActorPool | None = None
+        """who plays for it, where its configurations ask for actors"""
 
     @property
     def trainer(self) -> AnyTrainer:
@@ -120,6 +124,8 @@ class Team:
         except Exception as error:
             self.group.tell_failure(error)
             raise
+        finally:
+            self.end_actors()
         self.group.leave()
 
     def _follow(self) -> None:
@@ -132,8 +138,14 @@ class Team:
                     raise
                 # The first rank knows, and decides.
 
+    def end_actors(self) -> None:
+        if self.actors is not None:
+            self.actors.end()
+            self.actors = None
+
     def end(self) -> None:
-        """Let the other ranks leave."""
+        """Let actors and the other ranks leave."""
+        self.end_actors()
         if self.group is not None:
             with suppress(BrokenOffError):  # all is done and written
                 self.ranks.told_by_first(None)
@@ -151,7 +163,12 @@ class _Outcome(NamedTuple):
 
 def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
     team.built = None  # before the new one needs memory
-    team.built = build(configs, team.ranks)
+    how = configs[0].rollouts
+    if team.actors is not None and team.actors.how != how:
+        team.end_actors()
+    if team.actors is None and isinstance(how, ActorRollouts):
+        team.actors = ActorPool(how)
+    team.built = build(configs, team.ranks, team.actors)
 
 
 def _hosts(team: Team) -> list[str]:

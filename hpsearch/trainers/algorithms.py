@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.actors import Actors
+from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.ppo import PPOTrainer
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -11,6 +12,8 @@ from hpsearch.trainers.trainer import AnyTrainer
 TRAINERS: dict[str, type[AnyTrainer]] = {"dqn": DQNTrainer, "ppo": PPOTrainer}
 
 
-def build(configs: Sequence[TrainerConfig], ranks: Ranks = ALONE) -> AnyTrainer:
+def build(
+    configs: Sequence[CommonConfig], ranks: Ranks = ALONE, actors: Actors | None = None
+) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape."""
-    return TRAINERS[configs[0].algorithm](configs, ranks=ranks)
+    return TRAINERS[configs[0].algorithm](configs, ranks=ranks, actors=actors)

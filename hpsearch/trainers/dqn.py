@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
+from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner, Scheduler
@@ -81,8 +82,8 @@ class QLearner(Learner):
         super().begin_with(net, member)
         self.target_net.copy_member_(member, net)
 
-    def leave_games(self, member: int) -> None:
-        self.replay_buffer.leave_games(member)
+    def leave_games(self, member: int, shards: slice | None = None) -> None:
+        self.replay_buffer.leave_games(member, shards)
 
     def state(self) -> dict[str, Tensor]:
         return {
@@ -108,10 +109,16 @@ class QLearner(Learner):
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
+    looks_ahead = False
+
     def __init__(
-        self, configs: Sequence[DQNConfig], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
+        self,
+        configs: Sequence[DQNConfig],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+        actors: Actors | None = None,
     ) -> None:
-        super().__init__(configs, saved, ranks)
+        super().__init__(configs, saved, ranks, actors)
         self._difference = compiled(temporal_difference, self.config.compile)
 
     def _learner(self, role: str) -> QLearner:
@@ -119,7 +126,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def _play(self) -> None:
         for _ in range(self.config.rollout_length):
-            moves = self.rollouts.play(looks_ahead=False)
+            moves = self.rollouts.play(looks_ahead=self.looks_ahead)
             for group, transitions in zip(self.roles.groups, moves, strict=True):
                 group.learner.replay_buffer.add(Transitions(*map(group.by_shard, transitions)))
 

@@ -283,6 +283,7 @@ def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
         "reward": "terminal",
         "rollout_length": pace.rollout_length,
         "shards": 1,
+        "rollouts": {"mode": "inline"},
         "updates_per_step": pace.updates_per_step,
         "learning_starts": max(pace.first_batch(role) for role in roles),
         "host": _player("host", old, pace),

@@ -185,8 +185,8 @@ class Learner:
         for tensor in self.optimizer.state().values():
             tensor[member] = 0
 
-    def leave_games(self, member: int) -> None:
-        """Take note that one member's games were left before their ends."""
+    def leave_games(self, member: int, shards: slice | None = None) -> None:
+        """Take note that one member's games, of some own shards, were left before their ends."""
 
     def state(self) -> dict[str, Tensor]:
         return {

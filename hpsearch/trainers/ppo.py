@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import PPOConfig
 from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
@@ -90,10 +91,16 @@ class Losses(NamedTuple):
 class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
+    looks_ahead = True
+
     def __init__(
-        self, configs: Sequence[PPOConfig], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
+        self,
+        configs: Sequence[PPOConfig],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+        actors: Actors | None = None,
     ) -> None:
-        super().__init__(configs, saved, ranks)
+        super().__init__(configs, saved, ranks, actors)
         options, groups = [config.ppo for config in configs], self.roles.groups
         self._gae_lambda = column([option.gae_lambda for option in options], self.device)
         bounds = [_or_infinite(option.value_clip_range) for option in options]
@@ -123,7 +130,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         }
 
     def _play(self) -> None:
-        moves = [self.rollouts.play(looks_ahead=True) for _ in range(self.config.rollout_length)]
+        length = self.config.rollout_length
+        moves = [self.rollouts.play(looks_ahead=self.looks_ahead) for _ in range(length)]
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
@@ -133,7 +141,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _learn_from(self, group: GameGroup[ActorCritic], rollout: Transitions) -> None:
         learner, options = group.learner, self.config.ppo
         lr = learner.lr_scheduler(self.step)
-        moves = self._moves(learner, rollout)
+        moves = self._moves(group, rollout)
         active = torch.ones_like(learner.trainable)
         for epoch in range(options.train_epochs):
             if epoch > 0 and options.recompute_advantages:
@@ -179,15 +187,25 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         return active
 
     @torch.no_grad()
-    def _moves(self, learner: ActorCritic, rollout: Transitions) -> Moves:
-        """Return the moves of a step with what policy and value network say of them now."""
-        subset = rollout.subset.flatten(1)
+    def _moves(self, group: GameGroup[ActorCritic], rollout: Transitions) -> Moves:
+        """Return the moves of a step with what policy and value network say of them."""
+        learner, subset = group.learner, rollout.subset.flatten(1)
         features = learner.features(rollout.observation.flatten(1, 2), subset)
-        legal, action = learner.legal(subset), rollout.action.flatten(1)
-        log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
-        log_prob = log_probs.gather(2, action[..., None]).squeeze(2)
         advantage, target, value = self._advantages(learner, rollout, features)
+        legal, action = learner.legal(subset), rollout.action.flatten(1)
+        acted = self.rollouts.log_prob  # by weights that may be older than these
+        if acted is None:
+            log_prob = _log_prob(learner, features, legal, action)
+        else:
+            log_prob = acted[:, :, group.lanes].flatten(1)
         return Moves(features, legal, action, log_prob, value, advantage, target)
+
+    @torch.no_grad()
+    def log_prob(self, group: GameGroup[ActorCritic], rollout: Transitions) -> Tensor:
+        learner, subset = group.learner, rollout.subset.flatten(1)
+        features = learner.features(rollout.observation.flatten(1, 2), subset)
+        action, legal = rollout.action.flatten(1), learner.legal(subset)
+        return _log_prob(learner, features, legal, action).view_as(rollout.action)
 
     @torch.no_grad()
     def _advantages(
@@ -230,6 +248,12 @@ def losses(values: Tensor, value: Tensor, batch: Moves, coefficients: LossCoeffi
         kl=(ratio - 1 - ratio_log).mean(dim=1),
         clipped=((ratio - 1).abs() > coefficients.clip).float().mean(dim=1),
     )
+
+
+def _log_prob(learner: ActorCritic, features: Tensor, legal: Tensor, action: Tensor) -> Tensor:
+    """Return how likely the policy draws each ``action`` int64 (P, M), as a logarithm."""
+    log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
+    return log_probs.gather(2, action[..., None]).squeeze(2)
 
 
 def _policy_loss(ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:

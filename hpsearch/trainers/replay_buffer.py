@@ -305,10 +305,14 @@ class ReplayBuffer:
             of_shards = self._shards.of_shards
             self._priorities.update(of_shards(places), of_shards(errors))
 
-    def leave_games(self, member: int) -> None:
-        """Let one member's next moves be of other games: where its last ones led stays unknown."""
+    def leave_games(self, member: int, shards: slice | None = None) -> None:
+        """Let one member's next moves be of other games: where its last ones led stays unknown.
+
+        In some of its own ``shards``, in all where none are given.
+        """
         newest = (self.added[member] - self._num_games + self._games) % self._num_places
-        self._rings.last[self._shards.rows_of(member)].index_fill_(1, newest, True)
+        rings = self._rings.last[self._shards.rows_of(member)]
+        rings[shards or slice(None)].index_fill_(1, newest, True)
 
     def forget(self) -> None:
         self.added.zero_()

@@ -51,6 +51,8 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
     return Transitions(*(torch.stack(parts, dim=1) for parts in zip(*moves, strict=True)))
 
 
+COUNTERS = "play_stream.counters"  # the name of how many random numbers players have drawn
+
 L = TypeVar("L", bound=Learner)
 SavedPlayers = Mapping[tuple[str, str], SavedPlayer]  # by role and path
 
@@ -170,6 +172,7 @@ class Rollouts(Generic[L]):
         """Begin the games; exploration follows ``step`` int64 (P,), which changes in place."""
         config, seeds = configs[0], [member.seed for member in configs]
         self._roles, self._step, self._max_steps = roles, step, config.max_steps
+        self._device = step.device
         backend = default_backend(step.device)
         self.kernel = BACKENDS[backend]
         self.encoder = HostActionEncoder(config.dimension)
@@ -190,6 +193,17 @@ class Rollouts(Generic[L]):
             lanes=self.lanes,
         )
         self._stream = member_stream(seeds, step.device, "play")
+
+    def prepare(self, configs: Sequence[CommonConfig], weights: Mapping[str, Tensor]) -> None:
+        """Make ready for a step by members of ``configs``, who play by ``weights``."""
+
+    def change(self) -> None:
+        """Take note that more than training has changed the members."""
+
+    @property
+    def log_prob(self) -> Tensor | None:
+        """Log-probabilities float32 (P, T, B) of a step's actions; None if the present policy's."""
+        return None
 
     @torch.no_grad()
     def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
@@ -266,7 +280,7 @@ class Rollouts(Generic[L]):
 
     def state(self) -> dict[str, Tensor]:
         games = prefixed("fused_game", self.fused_game.state())
-        return {"play_stream.counters": self._stream.counters, **games}
+        return {COUNTERS: self._stream.counters, **games}
 
     def settings(self) -> dict[str, Tensor]:
         return {"fused_game.keys": self.fused_game.keys, "play_stream.keys": self._stream.keys}

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from hpsearch.monitor.resources import LayerTensors
 from hpsearch.monitor.timing import NO_SECTIONS, Sections
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.actors import ActorGames, Actors
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
 from hpsearch.trainers.config import CommonConfig, RewardName, shape_key, training_differences
 from hpsearch.trainers.evaluation import Evaluation, Measurement, Metrics, evaluate, scripted
@@ -30,7 +31,15 @@ from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.optim import Optimizer
 from hpsearch.trainers.ranks import ALONE, Ranks
-from hpsearch.trainers.rollouts import L, Roles, Rollouts, SavedPlayers, game_config
+from hpsearch.trainers.rollouts import (
+    GameGroup,
+    L,
+    Roles,
+    Rollouts,
+    SavedPlayers,
+    Transitions,
+    game_config,
+)
 
 C = TypeVar("C", bound=CommonConfig)
 
@@ -47,14 +56,22 @@ class Trainer(ABC, Generic[C, L]):
         sections: names the parts of a step, to measure their times.
     """
 
+    looks_ahead: ClassVar[bool]
+    """whether it learns from what the host would choose next, too"""
+
     def __init__(
-        self, configs: Sequence[C], saved: SavedPlayers | None = None, ranks: Ranks = ALONE
+        self,
+        configs: Sequence[C],
+        saved: SavedPlayers | None = None,
+        ranks: Ranks = ALONE,
+        actors: Actors | None = None,
     ) -> None:
         """Build a fresh population, one member for each of ``configs``, all of one shape.
 
         ``saved`` players by role and path have been loaded already; others are loaded now. Of
-        several ``ranks`` each makes the same calls. ValueError if they are not of one shape or the
-        ranks do not divide its shards, ConflictError if the machine has no such device.
+        several ``ranks`` each makes the same calls. Without ``actors`` it plays itself, whatever
+        the configurations say. ValueError if they are not of one shape or the ranks do not divide
+        its shards, ConflictError if the machine has no such device.
         """
         if len({shape_key(config) for config in configs}) != 1:
             raise ValueError("members of one population must share every field but per-member ones")
@@ -68,7 +85,12 @@ class Trainer(ABC, Generic[C, L]):
         self.host, self.agent = learners.get("host"), learners.get("agent")
         self.roles = Roles(learners, configs, self.device, saved or {}, ranks)
         self.host_policy, self.agent_policy = self.roles.host_policy, self.roles.agent_policy
-        self.rollouts = Rollouts(configs, self.roles, self.step)
+        self._actors = actors
+        self.rollouts: Rollouts[L] = (
+            Rollouts(configs, self.roles, self.step)
+            if actors is None
+            else ActorGames(configs, self.roles, self.step, ranks, actors)
+        )
         self.fused_game = self.rollouts.fused_game
         self.sections: Sections = NO_SECTIONS
         # Anomalies are found in Python, operation by operation.
@@ -88,6 +110,13 @@ class Trainer(ABC, Generic[C, L]):
     def _learn(self) -> None:
         """Make a step's updates."""
 
+    def log_prob(self, group: GameGroup[L], rollout: Transitions) -> Tensor | None:
+        """Return of each action how likely the present policy draws it, float32 (P, T, B).
+
+        None where roles do not play by probabilities.
+        """
+        return None
+
     @property
     def num_members(self) -> int:
         return len(self.configs)
@@ -98,8 +127,10 @@ class Trainer(ABC, Generic[C, L]):
         """Make ``steps`` training steps with every member."""
         for _ in range(steps):
             statistics = [learner.net.statistics.clone() for learner in self.learners]
-            self._run("rollout", self._play)
-            self._run("update", self._learn)
+            with self.sections("actors"):
+                self.rollouts.prepare(self.configs, self.playing_state())
+            self.run("rollout", self._play)
+            self.run("update", self._learn)
             for learner, before in zip(self.learners, statistics, strict=True):
                 learner.keep_statistics(before)
             self.step += 1
@@ -108,7 +139,7 @@ class Trainer(ABC, Generic[C, L]):
                 if snapshots.is_look(self._steps_made):
                     snapshots.sync(self.learner(name).net, self.step)
 
-    def _run(self, section: str, function: Callable[[], None]) -> None:
+    def run(self, section: str, function: Callable[[], None]) -> None:
         """Do one part of a step under its name; on a GPU as a graph, see `graphs`."""
         with self.sections(section):
             self._graphs.run(section, function)
@@ -119,6 +150,7 @@ class Trainer(ABC, Generic[C, L]):
         self.configs = tuple(replace(config, reward=name) for config in self.configs)
         self.config = self.configs[0]
         self._graphs.forget()
+        self.rollouts.change()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
         """Let only these of the learning roles go on learning; the others play on as they are.
@@ -142,6 +174,7 @@ class Trainer(ABC, Generic[C, L]):
             self.learner(name).replace_net(net)
             for member in range(net.weights.shape[0]):
                 self.begin_snapshots(name, member)
+        self.rollouts.change()
 
     def begin_snapshots(self, role: str, member: int) -> None:
         """Let the other role meet one member's present networks instead of earlier ones."""
@@ -269,6 +302,13 @@ class Trainer(ABC, Generic[C, L]):
             tensors |= prefixed(learner.name, learner.settings())
         return tensors
 
+    def playing_state(self) -> dict[str, Tensor]:
+        """Return the part of the state by which the roles play: an actor's weights."""
+        state = {"step": self.step, **self.roles.state()}
+        for learner in self.learners:
+            state |= prefixed(f"{learner.name}.net", learner.net.state())
+        return state
+
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold."""
         return self.state()
@@ -302,6 +342,7 @@ class Trainer(ABC, Generic[C, L]):
         for name, tensor in state.items():
             own[name][member].copy_(tensor)
         self.fused_game.refresh()
+        self.rollouts.change()
         if "step" in state:
             self._steps_made[member] = int(state["step"])
 
@@ -378,11 +419,12 @@ class Trainer(ABC, Generic[C, L]):
         for learner in self.learners:
             learner.begin_with(saved[learner.name], member)
             self.begin_snapshots(learner.name, member)
+        self.rollouts.change()
 
     def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""
         configs = [self.configs[member] for member in members]
-        selected = type(self)(configs, self.roles.saved_players, self.ranks)
+        selected = type(self)(configs, self.roles.saved_players, self.ranks, self._actors)
         state = self.state()
         for row, member in enumerate(members):
             selected.load_member(row, {name: tensor[member] for name, tensor in state.items()})

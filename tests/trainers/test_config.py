@@ -32,6 +32,17 @@ POOL = {
     "max_staleness": 4,
 }
 SAVED = {"checkpoint": "some/where"}
+ACTORS = {
+    "mode": "actors",
+    "actors": 1,
+    "device": "cpu",
+    "sync_style": "fixed",
+    "sync_interval": 1,
+    "sync_method": "memory",
+    "max_staleness": 1,
+    "sample_strategy": "fifo",
+    "actor_timeout": 30.0,
+}
 
 
 @pytest.fixture
@@ -206,6 +217,23 @@ DISAGREEMENTS = [
             "shards must divide host.rollout_size=8 over opponents.at_once=4, but is 4",
             "shards must divide agent.rollout_size=8 over opponents.at_once=4, but is 4",
             "shards must divide ppo.minibatch_size=6, but is 4",
+        ],
+    ),
+    (
+        "dqn",
+        {"shards": 4, "rollouts": ACTORS | {"actors": 3, "sync_interval": 4}},
+        [
+            "rollouts.max_staleness must be at least sync_interval=4 less 1, which is how old "
+            "weights become, but is 1",
+            "rollouts.actors must divide shards=4, but is 3",
+        ],
+    ),
+    (
+        "dqn",
+        {"rollouts": ACTORS | {"sample_strategy": "recent"}},
+        [
+            "rollouts.sample_strategy must be fifo or uniform where sync_style is fixed, as the "
+            "learner then learns from all that actors play, but is recent"
         ],
     ),
     (

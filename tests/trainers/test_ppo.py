@@ -47,8 +47,8 @@ def play(trainer):
 
 
 def moves_of(trainer, role):
-    rollouts = dict(zip((learner.name for learner in trainer.learners), play(trainer), strict=True))
-    return trainer._moves(learner_of(trainer, role), rollouts[role])
+    played = zip(trainer.roles.groups, play(trainer), strict=True)
+    return next(trainer._moves(*part) for part in played if part[0].learner.name == role)
 
 
 def features_of(points, subset=None) -> list[float]:
@@ -218,8 +218,8 @@ def test_log_probabilities_are_those_of_the_policy_that_played(trained):
         learner.name: [bank_of(learner, member) for member in range(2)]
         for learner in trainer.learners
     }
-    for learner, rollout in zip(trainer.learners, play(trainer), strict=True):
-        moves = trainer._moves(learner, rollout)
+    for group, rollout in zip(trainer.roles.groups, play(trainer), strict=True):
+        learner, moves = group.learner, trainer._moves(group, rollout)
         for member in range(2):
             bank = banks[learner.name][member]
             x = inputs(learner, moves.features[member])

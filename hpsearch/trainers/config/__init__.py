@@ -41,10 +41,10 @@ TrainerConfig = DQNConfig | PPOConfig
 
 GAME = ("dimension", "max_num_points", "max_value", "reposition")
 """keys of the game; players who differ in one of them cannot meet"""
-ADDED = {"shards": 1}
+ADDED = {"shards": 1, "rollouts": {"mode": "inline"}}
 """keys that configurations of before version 0.3 lack, with what these trained by"""
-MAY_CHANGE = frozenset({"steps", "evaluation", "checkpoint", "monitor"})
-"""keys that decide how long is trained and what is looked at, not what was trained so far"""
+MAY_CHANGE = frozenset({"steps", "rollouts", "evaluation", "checkpoint", "monitor"})
+"""keys that say how long and where is trained and what is looked at, not what was trained so far"""
 
 
 def read_config(data: object, *, source: str) -> TrainerConfig:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
@@ -27,6 +27,7 @@ from hpsearch.trainers.config.players import (
     ScriptedAgent,
     ScriptedHost,
 )
+from hpsearch.trainers.config.rollouts import ActorRollouts, InlineRollouts, RolloutMode
 from hpsearch.trainers.config.weight_layout import (
     POLICY,
     Inputs,
@@ -149,6 +150,8 @@ class CommonConfig:
     shards: Positive
     """equal parts of games, memories and batches, which ranks share out among them; files that are
     older than this key are read as 1"""
+    rollouts: RolloutMode
+    """where these games are played; files that are older than this key are read as inline"""
     opponents: OpponentPool | tuple[ListedOpponent, ...] | None
     """snapshots that two learning roles meet; or a list of players, of which each game draws one by
     their weights; none: each role meets the other one"""
@@ -243,7 +246,14 @@ class CommonConfig:
         yield from self._pool_faults(learning)
         yield from self._shard_faults(learning)
 
+    def to_play(self) -> Self:
+        """Return the configuration of an actor, which plays as this one says and learns nothing."""
+        assert isinstance(self.rollouts, ActorRollouts)
+        return replace(self, device=self.rollouts.device, rollouts=InlineRollouts("inline"))
+
     def _shard_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
+        if isinstance(self.rollouts, ActorRollouts) and self.shards % self.rollouts.actors:
+            yield f"rollouts.actors must divide shards={self.shards}, but is {self.rollouts.actors}"
         pool = self.snapshots()
         at_once = 1 if pool is None else pool.at_once
         for name, role in learning.items():

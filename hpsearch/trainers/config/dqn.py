@@ -1,8 +1,8 @@
 """The configuration of Q-learning."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
@@ -136,6 +136,13 @@ class DQNConfig(CommonConfig):
             )
         if self.dqn.minimax and "host" not in self.learning():
             yield "dqn.minimax is a target for hosts, but the host does not learn"
+
+    def to_play(self) -> Self:
+        config = super().to_play()
+        # One move of every game: an actor remembers nothing.
+        size = max(role.rollout_size for role in self.learning().values())
+        memory = replace(self.replay_buffer, buffer_size=size, prioritised=None)
+        return replace(config, replay_buffer=memory)
 
     def _needs_next(self, name: str) -> bool:
         """Return whether a role's targets ask for the position to which a move led."""

@@ -1,0 +1,156 @@
+"""An actor's process, and what it and its learner share: memory, and messages over a pipe.
+
+The memory is one block for the weights and one for the rollouts that wait; a message says what lies
+there. Whichever side ends, the other one's pipe says so.
+"""
+
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
+from hpsearch.trainers.algorithms import build
+
+LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
+ALIGNMENT = 64  # bytes; more than any type of number needs
+
+Layout = Sequence[tuple[str, torch.dtype, torch.Size]]
+
+
+class Block(NamedTuple):
+    """Memory that processes share, one open file whatever number of tensors lie in it."""
+
+    data: Tensor  # uint8
+    layout: Layout  # of each of its equal places
+
+    @classmethod
+    def of(cls, tensors: Tensors, count: int) -> "Block":
+        """Make room for such tensors ``count`` times."""
+        layout = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
+        size = sum(_room(dtype, shape) for _, dtype, shape in layout)
+        return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
+
+    @classmethod
+    def filled(cls, tensors: Tensors) -> "Block":
+        block = cls.of(tensors, 1)
+        block.fill(0, tensors)
+        return block
+
+    def fill(self, number: int, tensors: Tensors) -> None:
+        for name, own in self.place(number).items():
+            own.copy_(tensors[name])
+
+    def place(self, number: int) -> dict[str, Tensor]:
+        """Return the tensors of one place, by name."""
+        tensors, first = {}, 0
+        for name, dtype, shape in self.layout:
+            last = first + shape.numel() * dtype.itemsize
+            tensors[name] = self.data[number, first:last].view(dtype).view(shape)
+            first += _room(dtype, shape)
+        return tensors
+
+
+def _room(dtype: torch.dtype, shape: torch.Size) -> int:
+    return -(-shape.numel() * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+
+class Begin(NamedTuple):
+    """Tells an actor to begin anew."""
+
+    setup: Setup  # without its tensors
+    games: Block
+    weights: Block
+    num_places: int
+
+
+class NewWeights(NamedTuple):
+    version: int
+    path: Path | None  # None: they lie in the shared memory
+
+
+class Free(NamedTuple):
+    place: int  # of a rollout, which the actor may fill again
+
+
+class Ready(NamedTuple):
+    """An actor's first word."""
+
+
+class Room(NamedTuple):
+    rollouts: Block
+
+
+class Took(NamedTuple):
+    """The actor has read its weights."""
+
+
+class Played(NamedTuple):
+    rollout: Rollout  # without its tensors
+    place: int
+
+
+def act(pipe: Connection) -> None:
+    """Be an actor, until the learner is gone."""
+    # What asks the learner to stop or to save is not for its actors.
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    with suppress(*LOST):
+        pipe.send(Ready())
+        _Acting(pipe).play_on()
+
+
+class _Acting:
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._setup: Setup | None = None
+        self._player: Player
+        self._free: list[int] = []  # places for rollouts
+        self._left = 0.0  # rollouts that it may play by these weights
+        self._rollouts: Block | None = None
+
+    def play_on(self) -> None:
+        while True:
+            while self._left <= 0 or not self._free or self._pipe.poll():
+                self._hear(self._pipe.recv())
+            self._left -= 1
+            self._play(self._free.pop())
+
+    def _hear(self, message: object) -> None:
+        match message:
+            case Begin(setup, games, weights, num_places):
+                before, self._setup, self._weights = self._setup, setup, weights
+                if before is None or (before.configs, before.part) != (setup.configs, setup.part):
+                    self._player = Player(build(setup.configs, setup.part))
+                self._player.set_up(replace(setup, games=games.place(0), weights=weights.place(0)))
+                self._left, self._rollouts = setup.first, None
+                self._free = list(range(num_places))
+                self._pipe.send(Took())
+            case NewWeights(version, path):
+                assert self._setup is not None
+                self._player.take(version, _read(path) if path else self._weights.place(0))
+                self._left = self._setup.each
+                self._pipe.send(Took())
+            case Free(place):
+                self._free.append(place)
+
+    def _play(self, place: int) -> None:
+        rollout = self._player.play()
+        if self._rollouts is None:
+            self._rollouts = Block.of(rollout.tensors, 1 + len(self._free))
+            self._pipe.send(Room(self._rollouts))
+        self._rollouts.fill(place, rollout.tensors)
+        self._pipe.send(Played(replace(rollout, tensors={}), place))
+
+
+def _read(path: Path) -> Tensors:
+    from safetensors.torch import load_file
+
+    return load_file(path)

@@ -1,0 +1,209 @@
+"""The actors of a learner: processes on its machine, which play the games that it learns from."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from hpsearch.cluster.actor_process import (
+    LOST,
+    Begin,
+    Block,
+    Free,
+    NewWeights,
+    Played,
+    Ready,
+    Room,
+    Took,
+    act,
+)
+from hpsearch.files import write_bytes
+from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.rollouts import ActorRollouts
+from hpsearch.trainers.ranks import Ranks
+
+START_SECONDS = 60.0  # in which actors begin, before the learner plays their games itself
+MOST_LOSSES = 3  # in a row, after which an actor is replaced no more
+
+
+class ActorProcess:
+    """One actor, as the learner sees it; its methods are those of `trainers.actors.Actor`."""
+
+    def __init__(self, number: int, weights_file: Path | None) -> None:
+        self._number, self._weights_file = number, weights_file
+        self._losses = 0  # in a row
+        self._begin()
+
+    def _begin(self) -> None:
+        self.is_new = self._is_set_up = False
+        self._has_weights = False
+        self._rollouts: Block | None = None
+        self._waiting: list[Rollout] = []
+        self._places: dict[int, int] = {}  # of each rollout that is not released, by its number
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        # A daemon ends with this process.
+        self._process = context.Process(target=act, args=(theirs,), daemon=True)
+        with _one_thread():
+            self._process.start()
+        theirs.close()
+
+    @property
+    def is_lost(self) -> bool:
+        if not self._is_set_up and not self.is_new:
+            self._listen(0.0)
+        return not self._is_set_up and not self.is_new
+
+    @property
+    def has_weights(self) -> bool:
+        self._listen(0.0)
+        return self._has_weights
+
+    def wait_until_new(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while self.is_lost and (left := deadline - time.monotonic()) > 0:
+            self._listen(left)
+
+    def set_up(self, setup: Setup, num_places: int) -> None:
+        games, self._weights = Block.filled(setup.games), Block.filled(setup.weights)
+        self.is_new, self._is_set_up, self._has_weights = False, True, False
+        self._waiting, self._places, self._rollouts = [], {}, None
+        bare = replace(setup, games={}, weights={})
+        self._say(Begin(bare, games, self._weights, num_places))
+
+    def send(self, version: int, weights: Tensors) -> None:
+        if self._weights_file is None:
+            self._weights.fill(0, weights)
+        else:
+            _write(self._weights_file, weights)
+        self._has_weights = False
+        self._say(NewWeights(version, self._weights_file))
+
+    def receive(self, seconds: float) -> Rollout | None:
+        deadline = time.monotonic() + seconds
+        while not self._waiting and self._is_set_up:
+            left = deadline - time.monotonic()
+            if not self._listen(max(0.0, left)) and left <= 0:
+                break
+        return self._waiting.pop(0) if self._waiting else None
+
+    def release(self, rollout: Rollout) -> None:
+        place = self._places.pop(rollout.number, None)
+        if place is not None:
+            self._say(Free(place))
+
+    def replace(self) -> None:
+        self._losses += 1
+        self.end()
+        code = self._process.exitcode
+        what = f"actor {self._number} is lost, with the exit code {code}"
+        if self._losses < MOST_LOSSES:
+            print(f"{what}; another one begins", flush=True)
+            self._begin()
+        else:
+            print(f"{what}, {self._losses} times; the learner plays its games", flush=True)
+
+    def end(self) -> None:
+        self.is_new = self._is_set_up = False
+        self._waiting = []
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+    # The pipe.
+
+    def _say(self, message: NamedTuple) -> None:
+        try:
+            self._pipe.send(message)
+        except LOST:
+            self.replace()
+
+    def _listen(self, seconds: float) -> bool:
+        """Hear the next message within so many seconds; return whether there was one."""
+        if self._pipe.closed:
+            return False
+        try:
+            if not self._pipe.poll(seconds):
+                return False
+            message = self._pipe.recv()
+        except LOST:
+            self.replace()
+            return False
+        self._hear(message)
+        return True
+
+    def _hear(self, message: object) -> None:
+        match message:
+            case Ready():
+                self.is_new = True
+            case Took():
+                self._has_weights = True
+            case Room(rollouts):
+                self._rollouts = rollouts
+            case Played(rollout, place):
+                assert self._rollouts is not None
+                self._losses = 0
+                self._places[rollout.number] = place
+                self._waiting.append(replace(rollout, tensors=self._rollouts.place(place)))
+
+
+class ActorPool:
+    """The actors of one learner, whichever trainer it has; see `trainers.actors.Actors`."""
+
+    def __init__(self, how: ActorRollouts) -> None:
+        """Start them; they end with this process, or by `end`."""
+        self.how = how
+        self._folder: TemporaryDirectory[str] | None = None
+        path = None
+        if how.sync_method == "checkpoint":
+            self._folder = TemporaryDirectory(prefix="hpsearch-weights-")
+            path = Path(self._folder.name) / "weights.pt"
+        self.actors = [ActorProcess(number, path) for number in range(how.actors)]
+        self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}
+        deadline = time.monotonic() + START_SECONDS
+        for actor in self.actors:
+            actor.wait_until_new(deadline - time.monotonic())
+
+    def play_here(self, setup: Setup) -> Rollout:
+        configs, player = self._here.get(setup.part, (None, None))
+        if player is None or configs != setup.configs:
+            player = Player(build(setup.configs, setup.part))
+            self._here[setup.part] = setup.configs, player
+        player.set_up(setup)
+        return player.play()
+
+    def end(self) -> None:
+        for actor in self.actors:
+            actor.end()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _write(path: Path, weights: Tensors) -> None:
+    from safetensors.torch import save
+
+    plain = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
+    write_bytes(path, save(plain), is_flushed=False)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes that begin in the block have one thread each."""
+    names = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

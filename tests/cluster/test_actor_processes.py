@@ -1,0 +1,88 @@
+"""Actors as processes, beside what one process comes to."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from fake_actors import FIXED, trained
+
+from hpsearch.cluster.actors import ActorPool
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config.rollouts import ActorRollouts
+from hpsearch.trainers.trainer import AnyTrainer
+
+pytestmark = pytest.mark.slow
+
+POOL = {
+    "size": 2,
+    "at_once": 2,
+    "max_staleness": 6,
+    "choice": {"mode": "uniform"},
+    "sync": {"mode": "fixed", "interval": 3},
+}
+
+
+@pytest.fixture
+def configs(tiny_config) -> Callable[..., list]:
+    """Return a function that gives two members whose both roles learn, against snapshots."""
+
+    def members(algorithm: str, how: ActorRollouts) -> list:
+        options = {"agent": "learn", "shards": 2, "opponents": POOL}
+        both = [tiny_config(options | {"seed": seed}, algorithm) for seed in (3, 4)]
+        return [replace(config, rollouts=how) for config in both]
+
+    return members
+
+
+@pytest.fixture
+def pool() -> Iterator[Callable[[ActorRollouts], ActorPool]]:
+    pools = []
+
+    def begin(how: ActorRollouts) -> ActorPool:
+        pools.append(ActorPool(how))
+        return pools[-1]
+
+    yield begin
+    for begun in pools:
+        begun.end()
+
+
+def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:
+    for name, tensor in expected.state().items():
+        torch.testing.assert_close(trainer.state()[name], tensor, rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("method", ["memory", "checkpoint"])
+def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
+    how = replace(FIXED, sync_method=method)
+    actors = pool(how)
+    for algorithm in ("dqn", "ppo"):  # the same processes for both
+        members = configs(algorithm, how)
+        trainer = trained(members, actors)
+        assert_same(trainer, trained(members, None))
+        assert not any(part.played_here for part in trainer.rollouts.parts)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number) -> None:
+    how = replace(FIXED, actor_timeout=2.0)
+    actors, members = pool(how), configs("ppo", how)
+    trainer = build(members, actors=actors)
+    trainer.train(4)
+    lost = actors.actors[1]._process.pid
+    os.kill(lost, number)
+    began = time.monotonic()
+    trainer.train(4)
+    if number == signal.SIGKILL:
+        assert time.monotonic() - began < how.actor_timeout
+    actors.actors[1].wait_until_new(30.0)
+    trainer.train(4)
+    assert actors.actors[1]._process.pid != lost
+    here = [part.played_here for part in trainer.rollouts.parts]
+    assert here[0] == 0
+    assert 1 <= here[1] <= 4
+    assert_same(trainer, trained(members, None))

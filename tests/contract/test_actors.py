@@ -1,0 +1,118 @@
+"""What every training algorithm promises of actors: who plays is no part of the result."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from fake_actors import FIXED, FakeActors, trained
+from test_ranks import NAMES, SHARDED, STEADY, assert_alike
+from test_trainers import CASES, members_of
+
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config.rollouts import ActorRollouts
+
+NUM_STEPS = 12
+
+
+def configs_of(tiny_config, name: str, how: ActorRollouts) -> list:
+    algorithm, _, title = name.partition(": ")
+    case = CASES[title][1]
+    if title.startswith("residual"):
+        case = replace(case, both=case.both | STEADY)
+    configs = members_of(tiny_config, algorithm, case, **SHARDED[algorithm])
+    return [replace(config, rollouts=how) for config in configs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("count", [2, 4])
+def test_all_in_step_come_to_what_one_process_comes_to(tiny_config, name, count):
+    configs = configs_of(tiny_config, name, replace(FIXED, actors=count))
+    alone, together = trained(configs, None), trained(configs, FakeActors(count))
+    assert_alike(together.state(), alone.state())
+    assert {part.age for part in together.rollouts.parts} == {0}
+    assert not any(part.played_here or part.too_old for part in together.rollouts.parts)
+    numbers, expected = together.statistics(), alone.statistics()
+    assert numbers.keys() == expected.keys()
+    for key, number in expected.items():
+        torch.testing.assert_close(numbers[key], number, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_what_changes_the_members_reaches_the_actors(tiny_config, algorithm):
+    """New members, another reward, and only some of them: as where one process plays."""
+    configs = configs_of(tiny_config, f"{algorithm}: now, earlier and scripted", FIXED)
+    states = []
+    for actors in (None, FakeActors(2)):
+        trainer = trained(configs, actors, 4)
+        trainer.begin(1, replace(configs[1], seed=77))
+        trainer.train(3)
+        trainer.replace_reward_func("step_penalty")
+        trainer.train(3)
+        trainer = trainer.select([0, 2])
+        trainer.train(3)
+        states.append(trainer.state())
+    assert_alike(states[1], states[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "ages"),
+    [
+        ({"sync_interval": 3, "max_staleness": 2}, [0, 1, 2, 0, 1, 2]),
+        # A rollout waits while the actor plays the next one: it has learned nothing of it yet.
+        ({"sync_style": "dynamic_by_trainer", "max_staleness": 1}, [0, 1, 1, 1, 1, 1]),
+        ({"sync_style": "dynamic_by_trainer", "max_staleness": 0}, [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
+    how = replace(FIXED, actors=1, **changes)
+    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    seen = []
+    for _ in ages:
+        trainer.train(1)
+        seen.append(trainer.rollouts.parts[0].age)
+    assert seen == ages
+
+
+@pytest.mark.parametrize(
+    ("style", "strategy"),
+    [
+        (style, strategy)
+        for style in ("fixed", "dynamic_by_trainer", "dynamic_by_explorer")
+        for strategy in ("fifo", "uniform", "recent")
+        if (style, strategy) != ("fixed", "recent")
+    ],
+)
+def test_no_target_reaches_across_what_was_not_learned_from(tiny_config, style, strategy):
+    """Either a game's next move follows in memory, or it is noted that it is not known."""
+    how = replace(
+        FIXED, sync_style=style, sync_interval=2, max_staleness=3, sample_strategy=strategy
+    )
+    configs = configs_of(tiny_config, "dqn: n-step, prioritised, dueling", how)
+    configs = [replace_buffer(config) for config in configs]
+    trainer = build(configs, actors=FakeActors(2))
+    moves = []
+    learner = trainer.learners[0]
+    add = learner.replay_buffer.add
+    learner.replay_buffer.add = lambda seen: (moves.append(seen), add(seen))
+    for _ in range(NUM_STEPS):
+        trainer.train(1)
+        assert max(part.age for part in trainer.rollouts.parts) <= how.max_staleness
+    lasts = learner.replay_buffer.state()["last"]  # (P, S * R)
+    num_games = moves[0].reward.shape[1]
+    lasts = lasts.view(len(moves[0].reward), -1)
+    broken = 0
+    for number, (move, after) in enumerate(pairwise(moves)):
+        goes_on = (move.next_points == after.points).flatten(2).all(dim=2)
+        is_known = ~lasts[:, number * num_games : (number + 1) * num_games]
+        assert (goes_on | move.done | ~is_known).all()
+        broken += int((~is_known & ~move.last).sum())
+    assert (broken > 0) == (strategy != "fifo")
+    dropped = sum(part.too_old for part in trainer.rollouts.parts)
+    assert dropped == 0 if strategy == "fifo" else dropped > 0 or strategy == "uniform"
+
+
+def replace_buffer(config):
+    """Let the memory hold every move, so that each stays where it was added."""
+    return replace(config, replay_buffer=replace(config.replay_buffer, buffer_size=1200))

@@ -1,0 +1,80 @@
+"""Actors without processes: each plays as far as it may whenever the learner looks."""
+
+import torch
+
+from hpsearch.trainers.acting import Player, Rollout, Setup
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config.rollouts import ActorRollouts
+
+FIXED = ActorRollouts(
+    mode="actors",
+    actors=2,
+    device="cpu",
+    sync_style="fixed",
+    sync_interval=1,
+    sync_method="memory",
+    max_staleness=0,
+    sample_strategy="fifo",
+    actor_timeout=60.0,
+)
+
+
+class FakeActor:
+    def __init__(self) -> None:
+        self.is_lost, self.is_new = False, True
+        self.replaced = 0
+        self.setups: list[Setup] = []
+        self._sent: tuple | None = None
+
+    @property
+    def has_weights(self) -> bool:
+        return self._sent is None
+
+    def set_up(self, setup: Setup, num_places: int) -> None:
+        self.is_new, self._sent = False, None
+        self.setups.append(setup)
+        self._player = Player(build(setup.configs, setup.part))
+        self._player.set_up(setup)
+        self._left, self._each, self._num_free = setup.first, setup.each, num_places
+
+    def send(self, version: int, weights) -> None:
+        assert self.has_weights, "the memory of the weights is still being read"
+        self._sent = version, {name: tensor.clone() for name, tensor in weights.items()}
+
+    def receive(self, seconds: float) -> Rollout | None:
+        if self._sent is not None:
+            self._player.take(*self._sent)
+            self._sent, self._left = None, self._each
+        if min(self._left, self._num_free) <= 0:
+            return None
+        self._left -= 1
+        self._num_free -= 1
+        rollout = self._player.play()
+        tensors = {name: tensor.clone() for name, tensor in rollout.tensors.items()}
+        return Rollout(rollout.version, rollout.number, tensors)
+
+    def release(self, rollout: Rollout) -> None:
+        assert all(not tensor.isnan().any() for tensor in rollout.tensors.values())
+        for tensor in rollout.tensors.values():  # what is still read would be seen to be
+            tensor.fill_(torch.nan if tensor.is_floating_point() else -1)
+        self._num_free += 1
+
+    def replace(self) -> None:
+        self.is_lost = True
+        self.replaced += 1
+
+
+class FakeActors:
+    def __init__(self, count: int) -> None:
+        self.actors = [FakeActor() for _ in range(count)]
+
+    def play_here(self, setup: Setup) -> Rollout:
+        player = Player(build(setup.configs, setup.part))
+        player.set_up(setup)
+        return player.play()
+
+
+def trained(configs, actors, steps: int = 12):
+    trainer = build(configs, actors=actors)
+    trainer.train(steps)
+    return trainer
