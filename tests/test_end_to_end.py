@@ -237,6 +237,7 @@ def test_looking_at_a_study_before_its_first_finished_trial(folder):
         "best": None,
         "jobs": {"queued": 0, "running": 1, "ended": 0},
         "stragglers": [],
+        "actors": {},
         "waste": {},
     }
     assert {key: status[key] for key in expected} == expected

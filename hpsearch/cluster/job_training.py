@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import get_args
 
 from hpsearch.cluster.failures import DIVERGED, HUNG, RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
@@ -21,7 +22,8 @@ from hpsearch.cluster.member import (
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.cluster.records import MemberHeartbeat
+from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.records import ActorState, MemberHeartbeat, Span, Timeline
 from hpsearch.cluster.resuming import go_on, resume_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.cluster.team import Team
@@ -29,10 +31,12 @@ from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.actors import Played
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
+TIMELINE_SECONDS = 10.0  # between two writes of what actors and learner did
 STRIDE_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
 
@@ -54,6 +58,7 @@ class JobTraining:
         flag: StopFlag,
         place: JobPlace,
         heartbeats: Heartbeats,
+        timeline: RecordFile[Timeline],
         team: Team,
         *,
         watcher: Watcher | None = None,
@@ -69,6 +74,8 @@ class JobTraining:
         self._watcher = watcher
         self._queue = queue
         self._heartbeats = heartbeats
+        self._timeline = timeline
+        self._next_timeline = 0.0
         self._slots = Slots(members, team)
         self._config: CommonConfig = members[0].config
         self._checkpoints = CheckpointPolicy(self._config)
@@ -127,6 +134,7 @@ class JobTraining:
         self._clock = slots.oldest_step or 0
         places, device = self._member_places(), slots.trainer.device
         self._monitor = JobMonitor(self._config.monitor, self._place, places, device, self._hang)
+        self._monitor.job_values = self._actors_by_state
         slots.trainer.sections = self._monitor.sections
         try:
             self._train_all()
@@ -284,3 +292,24 @@ class JobTraining:
             ]
             ranks = self._slots.team.heartbeats
             self._heartbeats.give(members, ranks, self._steps_per_second, is_busy=is_busy)
+            self._write_timeline()
+
+    def _write_timeline(self) -> None:
+        games = self._slots.trainer.actor_games
+        if games is None or time.monotonic() < self._next_timeline:
+            return
+        self._next_timeline = time.monotonic() + TIMELINE_SECONDS
+        self._timeline.replace(Timeline(tuple(_span(played) for played in games.recent)))
+
+    def _actors_by_state(self) -> dict[str, float]:
+        """Return how many actors of all ranks are in each state, as numbers of the job."""
+        ranks = self._slots.team.heartbeats
+        states = [actor.state for rank in ranks for actor in rank.actors]
+        if not states:
+            return {}
+        return {f"actors_{state}": float(states.count(state)) for state in get_args(ActorState)}
+
+
+def _span(played: Played) -> Span:
+    process = "learner" if played.actor is None else f"actor {played.actor}"
+    return Span(process, played.version, played.began, played.ended)

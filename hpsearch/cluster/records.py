@@ -50,6 +50,23 @@ class RankAddress:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A time in which one process did one thing."""
+
+    process: str  # "learner", or "actor N"
+    version: NonNegative  # the step of the weights
+    began: float
+    ended: float  # seconds since 1970
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What learner and actors of a job did of late."""
+
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
 class DeviceReport:
     visible: str | None  # CUDA_VISIBLE_DEVICES of its environment
     torch: str  # version
@@ -99,12 +116,25 @@ class MemberHeartbeat:
         return cls(assignment.trial, assignment.attempt, assignment.token, step, saved)
 
 
+ActorState = Literal["running", "require_sync", "waiting_sync", "stopped"]
+"""plays; is to get newer weights; waits until it may play on; is lost, another one may begin"""
+
+
+@dataclass(frozen=True)
+class ActorHeartbeat:
+    state: ActorState
+    age: NonNegative  # steps since the weights were sent by which it played what was learned last
+    too_old: NonNegative  # rollouts that nothing was learned from
+    played_here: NonNegative  # steps whose games the learner played in its place
+
+
 @dataclass(frozen=True)
 class RankHeartbeat:
     host: str
     step: Step  # of its first member
     waiting: Annotated[float, Range(low=0.0, high=1.0)]
     """share of the last training in which it waited for others; 0 on GPUs, not measured there"""
+    actors: tuple[ActorHeartbeat, ...] = ()
 
 
 SLOW = 0.2  # share of its time for which the others wait for a straggler more than it does
@@ -119,7 +149,7 @@ class JobHeartbeat:
     """whether it may now measure or save, which takes long and gives no heartbeat between"""
     steps_per_second: Annotated[float, Range(low=0.0)]  # of each member
     members: tuple[MemberHeartbeat, ...]  # the trials that train, or are about to
-    ranks: tuple[RankHeartbeat, ...] = ()  # where there are several
+    ranks: tuple[RankHeartbeat, ...] = ()  # where there are several, or actors play for it
 
     @property
     def straggler(self) -> int | None:

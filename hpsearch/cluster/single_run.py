@@ -63,7 +63,7 @@ def train_alone(member: Member, flag: StopFlag, watcher: Watcher, team: Team) ->
     place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
     heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
     try:
-        JobTraining([member], flag, place, heartbeats, team, watcher=watcher).run()
+        JobTraining([member], flag, place, heartbeats, trial.timeline, team, watcher=watcher).run()
     except Exception as error:
         is_failure = isinstance(error, RankLostError) and error.kind is not None
         if isinstance(error, HpsearchError) and not is_failure:  # a user's error

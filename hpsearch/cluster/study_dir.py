@@ -165,6 +165,7 @@ class JobDir(Folder):
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler
+    timeline = Record(records.Timeline, "timeline.json")
 
     @property
     def name(self) -> str:
@@ -217,6 +218,7 @@ class TrialDir(Folder):
     lock = Place("lock")  # held by the process that trains it
     textfile = Place(TEXTFILE)
     traces = Place("traces")
+    timeline = Record(records.Timeline, "timeline.json")
     fault = Place("fault.log")  # tells a fault of ours in full
     heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
 from hpsearch.cluster.rank_group import RankGroup
-from hpsearch.cluster.records import RankHeartbeat
+from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
@@ -32,7 +32,7 @@ class Team:
         self.group = group
         self.ranks = ALONE if group is None else group.ranks
         self.heartbeats: Sequence[RankHeartbeat] = ()
-        """of all ranks, if there are several and they have trained"""
+        """of all ranks, once they have trained, if there are several or actors play"""
         self.own_heartbeat: RankHeartbeat | None = None
         self.built: AnyTrainer | None = None
         """this rank's trainer, if there is one; it stays for the next trials, which may fit it"""
@@ -181,7 +181,14 @@ def _train(team: Team, steps: int) -> None:
     step = int(team.trainer.step[0])  # waits for the device
     seconds = time.perf_counter() - began
     share = min(1.0, (team.ranks.waiting.seconds - waiting) / seconds)
-    team.own_heartbeat = RankHeartbeat(socket.gethostname(), step, share)
+    games = team.trainer.actor_games
+    actors = tuple(
+        ActorHeartbeat(part.state, part.age, part.too_old, part.played_here)
+        for part in ([] if games is None else games.parts)
+    )
+    team.own_heartbeat = RankHeartbeat(socket.gethostname(), step, share, actors)
+    if team.group is None and actors:
+        team.heartbeats = [team.own_heartbeat]
 
 
 def _select(team: Team, members: Sequence[int]) -> None:

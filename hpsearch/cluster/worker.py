@@ -48,7 +48,9 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
         # Also when the flag is set: each of the first attempts must still write how it ended.
         if members := queue.take():
             refill_queue = queue if plan.refills else None
-            JobTraining(members, flag, place, heartbeats, team, queue=refill_queue).run()
+            JobTraining(
+                members, flag, place, heartbeats, job.timeline, team, queue=refill_queue
+            ).run()
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:

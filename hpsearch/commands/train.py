@@ -126,11 +126,18 @@ def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
 def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
     """Check that so many ranks can train, and let them see the GPUs that they share out."""
     from hpsearch.cluster.machine import VISIBLE, counted, find_gpus
+    from hpsearch.trainers.config.rollouts import ActorRollouts
 
     if config.shards % ranks:
         raise UsageError(
             f"--ranks must divide the key shards={config.shards} of the configuration, but is "
             f"{ranks}; add shards={ranks} to the command"
+        )
+    rollouts = config.rollouts
+    if isinstance(rollouts, ActorRollouts) and config.shards % (ranks * rollouts.actors):
+        raise UsageError(
+            f"{ranks} ranks of {rollouts.actors} actors each must divide the key "
+            f"shards={config.shards}; add shards={ranks * rollouts.actors} to the command"
         )
     if ranks == 1 or config.device != "cuda":
         return

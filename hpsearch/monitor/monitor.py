@@ -56,6 +56,7 @@ class JobMonitor:
         self._watchdog: Watchdog | None = None
         if config.hang_timeout is not None:
             self._watchdog = Watchdog(self._named, config.hang_timeout, on_hang)
+        self.job_values: Callable[[], Mapping[str, float]] = dict  # more of them, by name
         self._last_time: tuple[float, int] | None = None
         self._step = members[0].step if members else 0
 
@@ -150,7 +151,7 @@ class JobMonitor:
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
-        values = {}
+        values = dict(self.job_values())
         if self._last_time is not None:
             then, before = self._last_time
             values["steps_per_second"] = (step - before) / (now - then)

@@ -1,12 +1,14 @@
 """What a study has come to: as plain data, whose keys are published and stay, and as text."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 
+from hpsearch.cluster.records import ActorState, JobHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
@@ -31,6 +33,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
     hours = {"spent": so_far.gpu_hours_spent, "left": so_far.gpu_hours_left}
     retry = None if view.awaited is None else view.folder.driver_retry.try_read()
     live = view.state.live_jobs()
+    heartbeats = _rank_heartbeats(view, [job.name for job in live])
     running = sum(job.began_at is not None for job in live)
     ended = len(view.state.jobs) - len(live)
     return {
@@ -47,7 +50,8 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
-        "stragglers": _stragglers(view),
+        "stragglers": _stragglers(heartbeats),
+        "actors": _actors(heartbeats),
         "waste": {
             kind: {"attempts": lost.attempts, "hours": lost.hours, "gpu_hours": lost.gpu_hours}
             for kind, lost in sorted(view.state.tally.lost.items())
@@ -60,17 +64,36 @@ def status_summary(view: StudyView) -> dict[str, Any]:
     }
 
 
-def _stragglers(view: StudyView) -> list[dict[str, Any]]:
-    """Return the ranks for which the others of their jobs wait."""
-    if view.study.spec.executor.ranks == 1:
-        return []
-    jobs = [job.name for job in view.state.live_jobs()]
+def _rank_heartbeats(view: StudyView, jobs: Sequence[str]) -> dict[str, JobHeartbeat]:
+    """Return the heartbeats of ``jobs`` by name, where they have ranks or actors to speak of."""
+    modes = {base.get("rollouts", {}).get("mode") for base in view.study.bases.values()}
+    if view.study.spec.executor.ranks == 1 and "actors" not in modes:
+        return {}
     beats = {name: view.folder.job(name).heartbeat.try_read() for name in jobs}
+    return {name: beat for name, beat in beats.items() if beat is not None and beat.ranks}
+
+
+def _stragglers(heartbeats: Mapping[str, JobHeartbeat]) -> list[dict[str, Any]]:
+    """Return the ranks for which the others of their jobs wait."""
     return [
         {"job": name, "rank": beat.straggler, "host": beat.ranks[beat.straggler].host}
-        for name, beat in beats.items()
-        if beat is not None and beat.straggler is not None
+        for name, beat in heartbeats.items()
+        if beat.straggler is not None
     ]
+
+
+def _actors(heartbeats: Mapping[str, JobHeartbeat]) -> dict[str, int]:
+    """Return how many actors are in each state, and what was lost by them; empty without any."""
+    actors = [a for beat in heartbeats.values() for rank in beat.ranks for a in rank.actors]
+    if not actors:
+        return {}
+    states = Counter(actor.state for actor in actors)
+    return {
+        **{state: states[state] for state in get_args(ActorState)},
+        "age": max(actor.age for actor in actors),
+        "too_old": sum(actor.too_old for actor in actors),
+        "played_here": sum(actor.played_here for actor in actors),
+    }
 
 
 def population_summary(view: StudyView) -> dict[str, Any] | None:
@@ -142,6 +165,15 @@ def trials_text(summary: Mapping[str, Any]) -> str:
     return f"{summary['done']} of {summary['budget']} ({counts})"
 
 
+def _actor_lines(actors: Mapping[str, int]) -> Iterator[str]:
+    if actors:
+        states = [f"{actors[state]} {state}" for state in get_args(ActorState) if actors[state]]
+        yield (
+            f"actors: {', '.join(states)}; weights up to {actors['age']} steps old; "
+            f"{actors['too_old']} rollouts dropped, {actors['played_here']} played by learners"
+        )
+
+
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
@@ -153,6 +185,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
             f"job {slow['job']} waits for its rank {slow['rank']} on {slow['host']}"
             for slow in summary["stragglers"]
         ),
+        *_actor_lines(summary["actors"]),
         *waste_lines(summary["waste"]),
         *driver_lines(summary["driver"]),
         *(awaited_lines(view) if summary["state"] == STARTING else ()),

@@ -112,6 +112,13 @@ def rank_problems(
             f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "
             "write a multiple of it there"
         )
+        return
+    for actors in sorted({config.get("rollouts", {}).get("actors", 1) for config in configs}):
+        if wrong := sorted(number for number in numbers if number % (ranks * actors)):
+            yield (
+                f"executor.ranks={ranks} times the trainer's rollouts.actors={actors} must divide "
+                f"its key shards={wrong[0]}; write a multiple of {ranks * actors} there"
+            )
 
 
 def read_founders(

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -23,6 +23,17 @@ from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.rollouts import COUNTERS, L, Roles, Rollouts, Transitions
+
+RECENT = 300  # times that are kept of what actors and learner did
+
+
+class Played(NamedTuple):
+    """When an actor played a rollout, or the learner learned from those of a step."""
+
+    actor: int | None  # None: the learner
+    version: int
+    began: float
+    ended: float  # seconds since 1970
 
 
 class Actor(Protocol):
@@ -66,6 +77,7 @@ class Actors(Protocol):
 class Part:
     """The games of one actor, as the learner sees them."""
 
+    number: int
     actor: Actor
     ranks: Ranks
     places: Tensor  # int64 (B,), where its games are among the learner's
@@ -73,7 +85,9 @@ class Part:
     waiting: deque[Rollout] = field(default_factory=deque)
     version: int = 0  # of the weights that it was sent last
     is_due: bool = False  # whether it is to get newer ones
-    played: int = 0  # rollouts that came since it got the last ones
+    most: float = 0  # rollouts that it may play by its present ones
+    num_places: int = 0  # rollouts that may wait
+    played: int = 0  # rollouts that came since it got its present weights
     newest: int = -1  # the number of the rollout whose state the games have
     learned: int = -1  # and of the one that was learned from last
     age: int = 0  # steps, of that one
@@ -81,12 +95,13 @@ class Part:
     played_here: int = 0  # rollouts that the learner played in its place
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["running", "require_sync", "waiting_sync", "stopped"]:
         if self.actor.is_lost or self.actor.is_new:
             return "stopped"
         if self.is_due:
             return "require_sync"
-        return "waiting_sync" if self.waiting else "running"
+        is_waiting = self.played >= self.most or len(self.waiting) >= self.num_places
+        return "waiting_sync" if is_waiting else "running"
 
 
 class ActorGames(Rollouts[L]):
@@ -105,20 +120,22 @@ class ActorGames(Rollouts[L]):
         assert isinstance(how, ActorRollouts)
         self._how, self._num_moves, self._actors = how, config.rollout_length, actors
         self._is_fixed = how.sync_style == "fixed"
+        self._each = how.sync_interval if self._is_fixed else math.inf  # rollouts of a version
         num = len(actors.actors)
         self.parts = [
-            self._part(config, actor, Ranks(ranks.rank * num + n, ranks.size * num))
-            for n, actor in enumerate(actors.actors)
+            self._part(config, n, Ranks(ranks.rank * num + n, ranks.size * num)) for n in range(num)
         ]
         self._random = random.Random(config.seed)
         self._drawn = self._stream.counters.clone()  # random numbers, before this step
         self._clock = 0  # steps of this learner
+        self.recent: deque[Played] = deque(maxlen=RECENT)  # what actors and learner did of late
+        self._learns_since: float | None = None
         self._is_changed = True
         # What is learned from in this step; it stays where it is, as a recording reads it.
         self._tensors: dict[str, Tensor] = {}
         self._next = 0  # move
 
-    def _part(self, config: CommonConfig, actor: Actor, ranks: Ranks) -> Part:
+    def _part(self, config: CommonConfig, number: int, ranks: Ranks) -> Part:
         own = self._roles.groups[0].learner.shards
         shards = Shards.of(own.total, ranks)
         lanes, first = [], 0
@@ -128,13 +145,16 @@ class ActorGames(Rollouts[L]):
             first += num_games
         places = torch.searchsorted(self.lanes, torch.cat(lanes))
         begin = shards.first - own.first
-        return Part(actor, ranks, places, slice(begin, begin + shards.num_own))
+        actor = self._actors.actors[number]
+        return Part(number, actor, ranks, places, slice(begin, begin + shards.num_own))
 
     def change(self) -> None:
         self._is_changed = True
 
     @torch.no_grad()
     def prepare(self, configs: Sequence[CommonConfig], weights: Tensors) -> None:
+        if self._learns_since is not None:
+            self.recent.append(Played(None, self._clock - 1, self._learns_since, time.time()))
         self._drawn.copy_(self._stream.counters)
         for part in self.parts:
             if not part.actor.is_lost and (self._is_changed or part.actor.is_new):
@@ -153,17 +173,17 @@ class ActorGames(Rollouts[L]):
             part.newest = part.learned = -1
             part.played_here += 1
         self._clock += 1
+        self._learns_since = time.time()
 
     def _setup(self, part: Part, configs: Sequence[CommonConfig], weights: Tensors) -> Setup:
-        interval = self._how.sync_interval
         return Setup(
             configs=[config.to_play() for config in configs],
             part=part.ranks,
             games=self._games_of(part),
             weights=weights,
             version=self._clock,
-            first=interval - self._clock % interval if self._is_fixed else math.inf,
-            each=interval if self._is_fixed else math.inf,
+            first=self._each - self._clock % self._how.sync_interval,
+            each=self._each,
         )
 
     def _games_of(self, part: Part) -> dict[str, Tensor]:
@@ -174,10 +194,14 @@ class ActorGames(Rollouts[L]):
     def _set_up(self, part: Part, setup: Setup) -> None:
         how = self._how
         self._forget(part)
-        part.is_due, part.played, part.version = False, 0, setup.version
+        self._note_weights(part, setup.version, setup.first)
         # What waits its turn in so many places is not too old by then.
-        num_places = how.max_staleness - how.sync_interval + 2
-        part.actor.set_up(setup, how.sync_interval if self._is_fixed else num_places)
+        longest = how.max_staleness - how.sync_interval + 2
+        part.num_places = how.sync_interval if self._is_fixed else longest
+        part.actor.set_up(setup, part.num_places)
+
+    def _note_weights(self, part: Part, version: int, most: float) -> None:
+        part.is_due, part.played, part.version, part.most = False, 0, version, most
 
     def _forget(self, part: Part) -> None:
         """Go on from the games as they are now, whatever is still on its way."""
@@ -196,7 +220,7 @@ class ActorGames(Rollouts[L]):
     def _send(self, part: Part, weights: Tensors) -> None:
         if part.is_due and not part.actor.is_lost and part.actor.has_weights:
             part.actor.send(self._clock, weights)
-            part.is_due, part.played, part.version = False, 0, self._clock
+            self._note_weights(part, self._clock, self._each)
 
     def _next_of(self, part: Part, weights: Tensors) -> Rollout | None:
         """Return what to learn from now; None of an actor that is lost, as one that is too slow."""
@@ -254,6 +278,8 @@ class ActorGames(Rollouts[L]):
             torch.maximum(counters, state[COUNTERS], out=counters)
         part.newest, part.learned = max(part.newest, rollout.number), rollout.number
         part.age = self._clock - rollout.version
+        times = rollout.began, rollout.ended
+        self.recent.append(Played(part.number, rollout.version, *times))
 
     def _room(self, name: str, tensor: Tensor) -> Tensor:
         if name not in self._tensors:

@@ -86,11 +86,11 @@ class Trainer(ABC, Generic[C, L]):
         self.roles = Roles(learners, configs, self.device, saved or {}, ranks)
         self.host_policy, self.agent_policy = self.roles.host_policy, self.roles.agent_policy
         self._actors = actors
-        self.rollouts: Rollouts[L] = (
-            Rollouts(configs, self.roles, self.step)
-            if actors is None
-            else ActorGames(configs, self.roles, self.step, ranks, actors)
-        )
+        # The games, where actors play them.
+        self.actor_games: ActorGames[L] | None = None
+        if actors is not None:
+            self.actor_games = ActorGames(configs, self.roles, self.step, ranks, actors)
+        self.rollouts = self.actor_games or Rollouts(configs, self.roles, self.step)
         self.fused_game = self.rollouts.fused_game
         self.sections: Sections = NO_SECTIONS
         # Anomalies are found in Python, operation by operation.

@@ -64,7 +64,7 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
         members = configs(algorithm, how)
         trainer = trained(members, actors)
         assert_same(trainer, trained(members, None))
-        assert not any(part.played_here for part in trainer.rollouts.parts)
+        assert not any(part.played_here for part in trainer.actor_games.parts)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -82,7 +82,7 @@ def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number)
     actors.actors[1].wait_until_new(30.0)
     trainer.train(4)
     assert actors.actors[1]._process.pid != lost
-    here = [part.played_here for part in trainer.rollouts.parts]
+    here = [part.played_here for part in trainer.actor_games.parts]
     assert here[0] == 0
     assert 1 <= here[1] <= 4
     assert_same(trainer, trained(members, None))

@@ -31,8 +31,8 @@ def test_all_in_step_come_to_what_one_process_comes_to(tiny_config, name, count)
     configs = configs_of(tiny_config, name, replace(FIXED, actors=count))
     alone, together = trained(configs, None), trained(configs, FakeActors(count))
     assert_alike(together.state(), alone.state())
-    assert {part.age for part in together.rollouts.parts} == {0}
-    assert not any(part.played_here or part.too_old for part in together.rollouts.parts)
+    assert {part.age for part in together.actor_games.parts} == {0}
+    assert not any(part.played_here or part.too_old for part in together.actor_games.parts)
     numbers, expected = together.statistics(), alone.statistics()
     assert numbers.keys() == expected.keys()
     for key, number in expected.items():
@@ -71,7 +71,7 @@ def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
     seen = []
     for _ in ages:
         trainer.train(1)
-        seen.append(trainer.rollouts.parts[0].age)
+        seen.append(trainer.actor_games.parts[0].age)
     assert seen == ages
 
 
@@ -98,7 +98,7 @@ def test_no_target_reaches_across_what_was_not_learned_from(tiny_config, style, 
     learner.replay_buffer.add = lambda seen: (moves.append(seen), add(seen))
     for _ in range(NUM_STEPS):
         trainer.train(1)
-        assert max(part.age for part in trainer.rollouts.parts) <= how.max_staleness
+        assert max(part.age for part in trainer.actor_games.parts) <= how.max_staleness
     lasts = learner.replay_buffer.state()["last"]  # (P, S * R)
     num_games = moves[0].reward.shape[1]
     lasts = lasts.view(len(moves[0].reward), -1)
@@ -109,7 +109,7 @@ def test_no_target_reaches_across_what_was_not_learned_from(tiny_config, style, 
         assert (goes_on | move.done | ~is_known).all()
         broken += int((~is_known & ~move.last).sum())
     assert (broken > 0) == (strategy != "fifo")
-    dropped = sum(part.too_old for part in trainer.rollouts.parts)
+    dropped = sum(part.too_old for part in trainer.actor_games.parts)
     assert dropped == 0 if strategy == "fifo" else dropped > 0 or strategy == "uniform"
 
 

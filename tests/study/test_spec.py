@@ -305,6 +305,15 @@ def test_a_configuration_from_before_shards_has_one() -> None:
     assert problem.startswith("executor.ranks must divide the trainer's key shards=1, but is 2; ")
 
 
+def test_the_actors_of_all_ranks_divide_the_shards() -> None:
+    config = {"shards": 4, "rollouts": {"mode": "actors", "actors": 2}}
+    assert [*rank_problems(2, [config], {})] == []
+    assert [*rank_problems(4, [config], {})] == [
+        "executor.ranks=4 times the trainer's rollouts.actors=2 must divide its key shards=4; "
+        "write a multiple of 8 there"
+    ]
+
+
 def test_each_rank_has_a_gpu(tmp_path: Path) -> None:
     plain = yaml_file.load(BASE) | {"device": "cuda", "shards": 2}
     (tmp_path / "cuda.yaml").write_text(yaml_file.dump(plain))

@@ -1,0 +1,71 @@
+"""hpsearch train where actors play, as a user meets it."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+import torch
+from cli_tools import refused
+from fake_actors import FIXED
+from test_train import LONG, Training, tensors, train, write
+
+from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.schema import to_plain
+from hpsearch.trainers import checkpoint
+
+__all__ = ["train", "write"]
+
+ACTORS = {**LONG, "shards": 2, "rollouts": to_plain(FIXED)}
+
+
+def test_actors_that_cannot_share_the_games_out_are_refused(write):
+    words = ("--ranks", "2", "shards=2")
+    assert "2 ranks of 2 actors each must divide the key shards=2" in refused(
+        write(ACTORS), "train", "mine.yaml", *words, code=2
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_in_step_they_end_as_one_process_also_if_interrupted(write, train, algorithm, number):
+    folder = write(ACTORS, algorithm)
+    assert train("--name", "whole", "rollouts={mode: inline}")[0] == 0
+    trial = TrialDir(folder / "runs/mine")
+    with Training(folder) as training:
+        training.wait_until(lambda: next(checkpoint.valid_steps(trial.checkpoints), 0) > 0)
+        actors = psutil.Process(training.process.pid).children()
+        (rank,) = trial.heartbeat.required().ranks
+        assert len(rank.actors) == 2
+        code, output = training.end(number)
+    assert code == (130 if number == signal.SIGINT else -number), output
+    _, alive = psutil.wait_procs(actors, timeout=10)
+    assert not alive
+    assert train()[0] == 0
+    assert {span.process for span in trial.timeline.required().spans} == {
+        *("learner", "actor 0", "actor 1")
+    }
+    one, two = tensors(folder, "whole"), tensors(folder, "mine")
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.slow
+def test_an_actor_that_is_killed_changes_nothing(write, train):
+    folder = write(ACTORS, "dqn")
+    assert train("--name", "whole", "rollouts={mode: inline}")[0] == 0
+    trial = TrialDir(folder / "runs/mine")
+    with Training(folder) as training:
+        for _ in range(3):
+            time.sleep(1.0)
+            for actor in psutil.Process(training.process.pid).children()[:1]:
+                os.kill(actor.pid, signal.SIGKILL)
+        training.wait_until(lambda: training.process.poll() is not None)
+        assert "actor 0 is lost, with the exit code -9" in training.end(signal.SIGINT)[1]
+    one, two = tensors(folder, "whole"), tensors(folder, "mine")
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
+    assert trial.result is not None
