@@ -99,7 +99,7 @@ class Played(NamedTuple):
 def act(pipe: Connection) -> None:
     """Be an actor, until the learner is gone."""
     # What asks the learner to stop or to save is not for its actors.
-    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
     with suppress(*LOST):

@@ -1,5 +1,6 @@
 """The actors of a learner: processes on its machine, which play the games that it learns from."""
 
+import atexit
 import multiprocessing
 import os
 import time
@@ -166,6 +167,7 @@ class ActorPool:
             self._folder = TemporaryDirectory(prefix="hpsearch-weights-")
             path = Path(self._folder.name) / "weights.pt"
         self.actors = [ActorProcess(number, path) for number in range(how.actors)]
+        atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}
         deadline = time.monotonic() + START_SECONDS
         for actor in self.actors:
@@ -180,6 +182,7 @@ class ActorPool:
         return player.play()
 
     def end(self) -> None:
+        atexit.unregister(self.end)
         for actor in self.actors:
             actor.end()
         if self._folder is not None:

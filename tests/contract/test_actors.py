@@ -75,6 +75,24 @@ def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
     assert seen == ages
 
 
+def test_an_action_is_as_likely_as_by_the_policy_that_drew_it(tiny_config):
+    how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=1)
+    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    (group,) = trainer.roles.groups
+    learner, versions = group.learner, []
+    for step in range(4):
+        versions.append(learner.net.weights.clone())
+        trainer.train(1)
+        acted = trainer.rollouts.log_prob
+        (rollout,) = trainer._played
+        now = learner.net.weights.clone()
+        for version in (step - trainer.actor_games.parts[0].age, step):
+            learner.net.weights.copy_(versions[version])
+            expected = trainer.log_prob(group, rollout)
+            assert torch.allclose(acted, expected, atol=1e-5) == (version == max(0, step - 1))
+        learner.net.weights.copy_(now)
+
+
 @pytest.mark.parametrize(
     ("style", "strategy"),
     [
