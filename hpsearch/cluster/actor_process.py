@@ -17,6 +17,8 @@ from torch import Tensor
 
 from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.ranks import Ranks
 
 LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
 ALIGNMENT = 64  # bytes; more than any type of number needs
@@ -96,24 +98,25 @@ class Played(NamedTuple):
     place: int
 
 
-def act(pipe: Connection) -> None:
+def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
     """Be an actor, until the learner is gone."""
     # What asks the learner to stop or to save is not for its actors.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
+    player = Player(build(configs, part))
+    player.play()  # which compiles what it takes
     with suppress(*LOST):
         pipe.send(Ready())
-        _Acting(pipe).play_on()
+        _Acting(pipe, player, configs).play_on()
 
 
 class _Acting:
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self._setup: Setup | None = None
-        self._player: Player
+    def __init__(self, pipe: Connection, player: Player, configs: Sequence[CommonConfig]) -> None:
+        self._pipe, self._player, self._configs = pipe, player, configs
+        self._each = 0.0  # rollouts that it may play by weights that come
         self._free: list[int] = []  # places for rollouts
-        self._left = 0.0  # rollouts that it may play by these weights
+        self._left = 0.0  # and by those that it has
         self._rollouts: Block | None = None
 
     def play_on(self) -> None:
@@ -126,17 +129,16 @@ class _Acting:
     def _hear(self, message: object) -> None:
         match message:
             case Begin(setup, games, weights, num_places):
-                before, self._setup, self._weights = self._setup, setup, weights
-                if before is None or (before.configs, before.part) != (setup.configs, setup.part):
+                if self._configs != setup.configs:
                     self._player = Player(build(setup.configs, setup.part))
+                self._configs, self._weights, self._each = setup.configs, weights, setup.each
                 self._player.set_up(replace(setup, games=games.place(0), weights=weights.place(0)))
                 self._left, self._rollouts = setup.first, None
                 self._free = list(range(num_places))
                 self._pipe.send(Took())
             case NewWeights(version, path):
-                assert self._setup is not None
                 self._player.take(version, _read(path) if path else self._weights.place(0))
-                self._left = self._setup.each
+                self._left = self._each
                 self._pipe.send(Took())
             case Free(place):
                 self._free.append(place)

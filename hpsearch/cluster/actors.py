@@ -28,17 +28,25 @@ from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
-from hpsearch.trainers.ranks import Ranks
+from hpsearch.trainers.ranks import ALONE, Ranks
 
-START_SECONDS = 60.0  # in which actors begin, before the learner plays their games itself
+START_SECONDS = 60.0  # in which actors begin; later on the learner plays their games itself
 MOST_LOSSES = 3  # in a row, after which an actor is replaced no more
 
 
 class ActorProcess:
     """One actor, as the learner sees it; its methods are those of `trainers.actors.Actor`."""
 
-    def __init__(self, number: int, weights_file: Path | None) -> None:
+    def __init__(
+        self,
+        number: int,
+        part: Ranks,
+        configs: Sequence[CommonConfig],
+        weights_file: Path | None,
+    ) -> None:
+        """Begin one that makes ready for the games of a part, by configurations to play."""
         self._number, self._weights_file = number, weights_file
+        self._first = configs, part
         self._losses = 0  # in a row
         self._begin()
 
@@ -51,7 +59,7 @@ class ActorProcess:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         # A daemon ends with this process.
-        self._process = context.Process(target=act, args=(theirs,), daemon=True)
+        self._process = context.Process(target=act, args=(theirs, *self._first), daemon=True)
         with _one_thread():
             self._process.start()
         theirs.close()
@@ -158,17 +166,26 @@ class ActorProcess:
 class ActorPool:
     """The actors of one learner, whichever trainer it has; see `trainers.actors.Actors`."""
 
-    def __init__(self, how: ActorRollouts) -> None:
-        """Start them; they end with this process, or by `end`."""
+    def __init__(
+        self, how: ActorRollouts, configs: Sequence[CommonConfig], ranks: Ranks = ALONE
+    ) -> None:
+        """Start those of one of ``ranks``; they end with this process, or by `end`."""
         self.how = how
         self._folder: TemporaryDirectory[str] | None = None
         path = None
         if how.sync_method == "checkpoint":
             self._folder = TemporaryDirectory(prefix="hpsearch-weights-")
             path = Path(self._folder.name) / "weights.pt"
-        self.actors = [ActorProcess(number, path) for number in range(how.actors)]
+        plays = [config.to_play() for config in configs]
+        self.actors = [
+            ActorProcess(number, part, plays, path)
+            for number, part in enumerate(ranks.split(how.actors))
+        ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}
+
+    def wait(self) -> None:
+        """Wait until they have begun, or most of them, as some may not."""
         deadline = time.monotonic() + START_SECONDS
         for actor in self.actors:
             actor.wait_until_new(deadline - time.monotonic())

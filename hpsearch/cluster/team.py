@@ -167,8 +167,10 @@ def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
     if team.actors is not None and team.actors.how != how:
         team.end_actors()
     if team.actors is None and isinstance(how, ActorRollouts):
-        team.actors = ActorPool(how)
+        team.actors = ActorPool(how, configs, team.ranks)
     team.built = build(configs, team.ranks, team.actors)
+    if team.actors is not None:
+        team.actors.wait()
 
 
 def _hosts(team: Team) -> list[str]:

@@ -121,10 +121,8 @@ class ActorGames(Rollouts[L]):
         self._how, self._num_moves, self._actors = how, config.rollout_length, actors
         self._is_fixed = how.sync_style == "fixed"
         self._each = how.sync_interval if self._is_fixed else math.inf  # rollouts of a version
-        num = len(actors.actors)
-        self.parts = [
-            self._part(config, n, Ranks(ranks.rank * num + n, ranks.size * num)) for n in range(num)
-        ]
+        parts = enumerate(ranks.split(len(actors.actors)))
+        self.parts = [self._part(config, number, part) for number, part in parts]
         self._random = random.Random(config.seed)
         self._drawn = self._stream.counters.clone()  # random numbers, before this step
         self._clock = 0  # steps of this learner

@@ -39,6 +39,10 @@ class Ranks:
     size: int  # G
     waiting: Waiting = field(default_factory=Waiting, compare=False)
 
+    def split(self, num: int) -> "list[Ranks]":
+        """Return ranks that have equal parts of this one's games, none of which calls another."""
+        return [Ranks(self.rank * num + part, self.size * num) for part in range(num)]
+
     @contextmanager
     def calling(self) -> Iterator[None]:
         """Make a call of all ranks in the block."""

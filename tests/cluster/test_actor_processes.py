@@ -39,11 +39,12 @@ def configs(tiny_config) -> Callable[..., list]:
 
 
 @pytest.fixture
-def pool() -> Iterator[Callable[[ActorRollouts], ActorPool]]:
+def pool() -> Iterator[Callable[..., ActorPool]]:
     pools = []
 
-    def begin(how: ActorRollouts) -> ActorPool:
-        pools.append(ActorPool(how))
+    def begin(how: ActorRollouts, configs: list) -> ActorPool:
+        pools.append(ActorPool(how, configs))
+        pools[-1].wait()
         return pools[-1]
 
     yield begin
@@ -59,7 +60,7 @@ def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:
 @pytest.mark.parametrize("method", ["memory", "checkpoint"])
 def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
     how = replace(FIXED, sync_method=method)
-    actors = pool(how)
+    actors = pool(how, configs("ppo", how))
     for algorithm in ("dqn", "ppo"):  # the same processes for both
         members = configs(algorithm, how)
         trainer = trained(members, actors)
@@ -69,8 +70,9 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number) -> None:
-    how = replace(FIXED, actor_timeout=2.0)
-    actors, members = pool(how), configs("ppo", how)
+    how = replace(FIXED, actor_timeout=5.0)
+    members = configs("ppo", how)
+    actors = pool(how, members)
     trainer = build(members, actors=actors)
     trainer.train(4)
     lost = actors.actors[1]._process.pid
