@@ -92,15 +92,17 @@ class Team:
             failure = error
         flag, is_first = self._flag, self.ranks.rank == 0
         is_save_asked = flag.is_save_asked
-        if not is_first:
+        if is_save_asked and not is_first:
             flag.is_save_asked = False  # the first rank sees to it
         fault = None if failure is None else (kind_of(failure), message_of(failure))
         own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat)
         outcomes = self.ranks.told_by_all(own)
         self.heartbeats = [said.heartbeat for said in outcomes if said.heartbeat is not None]
-        flag.is_set |= any(said.is_stopped for said in outcomes)
-        if is_first:
-            flag.is_save_asked |= any(said.is_save_asked for said in outcomes)
+        # Never `|=`, which would forget a signal that comes before it has stored what it read.
+        if any(said.is_stopped for said in outcomes):
+            flag.is_set = True
+        if is_first and any(said.is_save_asked for said in outcomes):
+            flag.is_save_asked = True
         if failure is not None:
             raise failure
         for rank, said in enumerate(outcomes):
