@@ -15,10 +15,15 @@ import numba
 import torch
 from torch import distributed
 
+from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config.players import ROLES
+from hpsearch.trainers.policies import FixedRatePolicy
 from hpsearch.trainers.ranks import Ranks
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.trainer import AnyTrainer
 
 
 def train(case: dict, ranks: Ranks) -> dict:
@@ -38,7 +43,33 @@ def train(case: dict, ranks: Ranks) -> dict:
         "places": trainer.places(),
         "statistics": trainer.statistics(),
         "evaluation": repr(trainer.evaluate(num_games=5, split="test")),
+        "match": match(trainer),
     }
+
+
+@torch.no_grad()
+def match(trainer: AnyTrainer) -> tuple[list, list]:
+    """Return moves and ends of games between all members, or with a scripted player.
+
+    They draw moves, so the games depend on the noise too.
+    """
+    sides = []
+    for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
+        if role in trainer.config.learning():
+            names = tuple(map(str, range(trainer.num_members)))
+            sides.append((PlayerGroup(names, FixedRatePolicy(policy, 0.5)),))
+        else:
+            sides.append(scripted_groups(["random"]))
+    played = crossplay(
+        *sides,
+        game_config(trainer.config),
+        num_games=5,
+        max_steps=20,
+        split="match",
+        device=trainer.device,
+        ranks=trainer.ranks,
+    )
+    return played.moves.tolist(), played.finished.tolist()
 
 
 def main(rank: int, folder: Path) -> None:

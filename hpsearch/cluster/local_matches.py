@@ -18,7 +18,7 @@ from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
 from hpsearch.population.explore import perturbed_values
 from hpsearch.population.fitness import MatchStanding, Places, score
-from hpsearch.population.options import Perturb, scripted_players
+from hpsearch.population.options import Matches, Perturb, scripted_players
 from hpsearch.population.selection import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at
@@ -89,7 +89,7 @@ class LocalMatches:
             panel=Places(*(num if role in learned else 0 for role in ROLES)),
             sizes=np.zeros(num),
         )
-        games = np.stack([self._play(island, split, rows) for split in SPLITS])
+        games = np.stack([self._games(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
         one_shape = [""] * num  # one job trains one shape
         replacements = by_truncation(
@@ -101,28 +101,10 @@ class LocalMatches:
             if replacement.is_child
         ]
 
-    def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
+    def _games(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
-        trainer, matches, age = self._slots.trainer, island.matches, self._age(rows[0])
-        names, sides = tuple(map(str, range(trainer.num_members))), []
-        for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
-            side = scripted_groups(scripted_players(role, matches.panel))
-            if role in trainer.config.learning():
-                greedy = FixedRatePolicy(policy, 0.0)
-                side = (PlayerGroup(names, greedy), *side)
-            sides.append(side)
-        hosts, agents = sides
-        with torch.no_grad():
-            played = crossplay(
-                hosts,
-                agents,
-                game_config(trainer.config),
-                num_games=matches.num_games,
-                max_steps=matches.max_steps,
-                split=f"{island.name} at {age} {split}",
-                device=trainer.device,
-            )
-        moves = played.moves
+        trainer, name = self._slots.trainer, f"{island.name} at {self._age(rows[0])} {split}"
+        moves = self._slots.team.do_together(_play, island.matches, name)
         # Empty rows play too, by weights that the next attempt does not know.
         for axis, role in enumerate(ROLES):
             if role in trainer.config.learning():
@@ -166,6 +148,30 @@ class LocalMatches:
         donation = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_donation(donation))
         return sha256
+
+
+def _play(trainer: AnyTrainer, matches: Matches, split: str) -> Ints:
+    """Return the lengths of the games of all rows and the panel, (P, Q, G), on every rank."""
+    names, sides = tuple(map(str, range(trainer.num_members))), []
+    for role, policy in zip(ROLES, (trainer.host_policy, trainer.agent_policy), strict=True):
+        side = scripted_groups(scripted_players(role, matches.panel))
+        if role in trainer.config.learning():
+            greedy = FixedRatePolicy(policy, 0.0)
+            side = (PlayerGroup(names, greedy), *side)
+        sides.append(side)
+    hosts, agents = sides
+    with torch.no_grad():
+        played = crossplay(
+            hosts,
+            agents,
+            game_config(trainer.config),
+            num_games=matches.num_games,
+            max_steps=matches.max_steps,
+            split=split,
+            device=trainer.device,
+            ranks=trainer.ranks,
+        )
+    return played.moves
 
 
 def _take_places(trainer: AnyTrainer, taking: Sequence[tuple[int, int, TrainerConfig]]) -> None:

@@ -59,6 +59,21 @@ class Team:
         """Go on with some of the members, in new trainers."""
         self._all(_select, tuple(members))
 
+    def listen(self) -> None:
+        """Let each rank say whether it was asked to stop, while there is nothing to do."""
+        self._all(_hear)
+
+    def together(self, action: Callable[["Team", *A], R], *arguments: *A) -> R:
+        """Call ``action`` with the team of each rank, as `do_together` does with its trainer."""
+        return self._all(action, *arguments, is_shared=True)
+
+    def is_asked_to_stop(self) -> bool:
+        """Return whether one of the ranks was; all of them call this, within `together`."""
+        is_asked = any(self.ranks.told_by_all(self._flag.is_set))
+        if is_asked:
+            self._flag.is_set = True
+        return is_asked  # not the flag: a signal that comes after that is not known to the others
+
     def do(self, action: Callable[[AnyTrainer, *A], R], *arguments: *A) -> R:
         """Call ``action`` with the trainer of each rank; return what this one's gave.
 
@@ -177,6 +192,10 @@ def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
 
 def _hosts(team: Team) -> list[str]:
     return team.ranks.told_by_all(socket.gethostname())
+
+
+def _hear(team: Team) -> None:
+    """Do nothing; after it, as after all else, each rank hears what the others were asked."""
 
 
 def _train(team: Team, steps: int) -> None:

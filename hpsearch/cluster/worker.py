@@ -3,11 +3,13 @@
 It speaks with the driver through files alone and never sees the database.
 """
 
+import math
 import os
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -52,15 +54,15 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
                 members, flag, place, heartbeats, job.timeline, team, queue=refill_queue
             ).run()
         elif (match := queue.take_match()) is not None:
-            play_match(job.study, match, flag)
+            play_match(job.study, match, flag, team)
         else:
             return
-        _wait(queue, plan.pilot_seconds, flag)
+        _wait(queue, plan.pilot_seconds, flag, team)
         if flag.is_set:
             return
 
 
-def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
+def _wait(queue: TrialQueue, seconds: float, flag: StopFlag, team: Team) -> None:
     deadline = time.monotonic() + seconds
     queue.look()
     while not (queue.waiting or queue.matches or queue.is_over or flag.is_set):
@@ -68,38 +70,50 @@ def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
             return
         time.sleep(LOOK_SECONDS)
         queue.look()
+        team.listen()
 
 
 # A match. It is short, so it keeps nothing on the way: it writes all games at once or none.
 
 
-def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
+def play_match(study: StudyDir, number: int, flag: StopFlag, team: Team) -> None:
     """Play a match and write its games, unless they are there or ``flag`` is set meanwhile.
 
-    Raises CorruptError if the plan or a checkpoint is missing or damaged, ConflictError if the
-    players know different games or lack a role.
+    The ranks of ``team`` share the games out. Raises CorruptError if the plan or a checkpoint is
+    missing or damaged, ConflictError if the players know different games or lack a role.
     """
     match = study.match(number)
     plan = match.plan.required()
     if _is_played(match, plan) or flag.is_set:
         return
     match.give_sign()
-    playing = _Match(study, match, plan, _device(plan))
-    hosts = playing.players(plan.hosts, "host")
-    agents = playing.players(plan.agents, "agent")
-    games, answers = [], []
-    for split in plan.splits:
-        if flag.is_set:
-            return
-        games.append(playing.play(hosts, agents, split))
-    for response in plan.responses:
-        if flag.is_set:
-            return
-        answers.append(playing.answer(response))
+    played = team.together(_play, study.root, number, plan)
+    if played is None:
+        return
+    games, answers = played
     if answers:
         match.answers.write(records.Answers(tuple(answers)))
     moves, finished = [part.moves for part in games], [part.finished for part in games]
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
+
+
+def _play(
+    team: Team, folder: Path, number: int, plan: records.MatchPlan
+) -> tuple[list[MatchGames], list[records.Answer]] | None:
+    """Return the games of each set of starts, and how responses fared; None if asked to stop."""
+    study = StudyDir(folder)
+    playing = _Match(study, study.match(number), plan, _device(plan), team)
+    hosts = playing.players(plan.hosts, "host")
+    agents = playing.players(plan.agents, "agent")
+    try:
+        games = [playing.play(hosts, agents, split) for split in plan.splits]
+        return games, [playing.answer(response) for response in plan.responses]
+    except _StopAskedError:
+        return None
+
+
+class _StopAskedError(Exception):
+    """A rank was asked to stop, while there is more to play."""
 
 
 @dataclass
@@ -108,6 +122,7 @@ class _Match:
     files: MatchDir
     plan: records.MatchPlan
     device: torch.device
+    team: Team
     num_played: int = 0  # pairs
 
     def play(self, hosts: Players, agents: Players, split: str) -> MatchGames:
@@ -122,6 +137,7 @@ class _Match:
             sampled=False,
             device=self.device,
             tell=self._give_sign,
+            ranks=self.team.ranks,
         )
         cells = np.ix_(
             [played.hosts.index(player.name) for player in self.plan.hosts],
@@ -130,8 +146,13 @@ class _Match:
         return MatchGames(played.moves[cells], played.finished[cells])
 
     def _give_sign(self, more_pairs: int = 0) -> None:
+        """Say how far the match is, and go on only if no rank was asked to stop."""
         self.num_played += more_pairs
-        self.files.give_sign(self.num_played)
+        if self.team.ranks.rank == 0:
+            self.files.give_sign(self.num_played)
+        is_over = self.num_played == math.prod(self.plan.shape[:3]) and not self.plan.responses
+        if self.team.is_asked_to_stop() and not is_over:
+            raise _StopAskedError
 
     def answer(self, planned: records.Response) -> records.Answer:
         champion = self.study.checkpoint(planned.checkpoint)
@@ -144,6 +165,7 @@ class _Match:
             seed=planned.seed,
             device=plan.device,
             give_sign=self._give_sign,
+            ranks=self.team.ranks,
         )
         measured = measure_response(
             champion,
@@ -153,6 +175,7 @@ class _Match:
             max_steps=plan.max_steps,
             split=plan.splits[-1],
             device=self.device,
+            ranks=self.team.ranks,
         )
         return records.Answer(role, planned.trial, measured.value, measured.low, measured.high)
 

@@ -23,6 +23,7 @@ from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.config.players import OTHER, host_first
 from hpsearch.trainers.metrics import PANELS
 from hpsearch.trainers.opponents import SavedPlayer, load_player
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 
@@ -93,10 +94,11 @@ def measure_response(
     max_steps: int,
     split: str,
     device: torch.device,
+    ranks: Ranks = ALONE,
 ) -> Rho:
     """Return rho of a champion in ``role`` against a response, both checkpoints and greedy."""
     own, other = load_player(champion, role, device), load_player(response, OTHER[role], device)
-    return rho(_games(own, role, other, (), num_games, max_steps, split)[RESPONSE])
+    return rho(_games(own, role, other, (), num_games, max_steps, split, ranks)[RESPONSE])
 
 
 def _games(
@@ -107,6 +109,7 @@ def _games(
     num_games: int,
     max_steps: int,
     split: str,
+    ranks: Ranks = ALONE,
 ) -> dict[str, Lengths]:
     """Return a player's greedy games against its response and scripted players, by name."""
     learned, others = Players({role: own}, ()), Players({RESPONSE: response}, scripted)
@@ -118,6 +121,7 @@ def _games(
         split=split,
         sampled=False,
         device=torch.device(own.net.weights.device),
+        ranks=ranks,
     )
     names, axis = (played.agents, 0) if role == "host" else (played.hosts, 1)
     moves, finished = played.moves.squeeze(axis), played.finished.squeeze(axis)
@@ -134,20 +138,24 @@ def train_response(
     seed: int,
     device: str,
     give_sign: Callable[[], None] = lambda: None,
+    ranks: Ranks = ALONE,
 ) -> Path:
     """Train an opponent against the player that a checkpoint holds for ``role``; return its path.
 
     It learns by the champion's own configuration: as its partner does, and from its partner's
     networks on, where the champion has one; else from new networks, as the champion itself does. A
     whole checkpoint of an earlier call in ``folder`` is kept. ``give_sign`` is called every few
-    steps. Raises CorruptError if the checkpoint is damaged, ConflictError if it holds no learned
-    player of the role.
+    steps. ``ranks``, whose number divides the champion's shards, train it together. Raises
+    CorruptError if the checkpoint is damaged, ConflictError if it holds no learned player of the
+    role.
     """
     there = checkpoint.path_of(folder, steps)
-    if there.exists() and checkpoint.is_whole(there):
+    # The first looks for all: what another node sees of a folder may be older.
+    if ranks.told_by_first(ranks.rank == 0 and there.exists() and checkpoint.is_whole(there)):
         return there
     saved = checkpoint.load(champion, "no tensor").config  # what trains reads the tensors itself
-    trainer = build([_config(saved, champion, role, steps=steps, seed=seed, device=device)])
+    config = _config(saved, champion, role, steps=steps, seed=seed, device=device)
+    trainer = build([config], ranks)
     if OTHER[role] in read_config(saved, source=str(champion)).learning():
         trainer.warm_start(champion, 0)
     for made in range(0, steps, STRIDE):

@@ -4,6 +4,7 @@ Axes: P hosts, Q agents, G games of each pair; R = P * Q rows of A games still i
 p * Q + q host p plays agent q.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from hpsearch.trainers.evaluation import noise_of, starts_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.playing import play
+from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
 from hpsearch.trainers.rollouts import game_config
 
@@ -125,12 +127,14 @@ def crossplay(
     max_steps: int,
     split: str,
     device: torch.device,
+    ranks: Ranks = ALONE,
 ) -> CrossPlay:
     """Let every host play every agent, greedily unless their policies have rates.
 
     There are P hosts and Q agents in all, each name once on its side (ValueError); their networks
     are on ``device``. Games count as unfinished after ``max_steps`` moves. ``split`` names the set
-    of starts; sets of different names are independent.
+    of starts; sets of different names are independent. ``ranks`` share out the games of each pair,
+    and all return the same.
     """
     host_names = tuple(name for group in hosts for name in group.names)
     agent_names = tuple(name for group in agents for name in group.names)
@@ -140,22 +144,25 @@ def crossplay(
     shape = (len(host_names), len(agent_names))
     num_rows = shape[0] * shape[1]
     never = torch.zeros(1, device=device)
+    own = ranks.lanes(num_games, device).clamp(max=num_games - 1)
+    noise = noise_of(split, num_rows, num_games, device)
     moves, finished, _ = play(
         GroupedPolicy(hosts, shape[1]),
         GroupedPolicy(agents, shape[0]),
-        starts_of(game, split, num_games, device).expand(num_rows, -1, -1, -1),
+        starts_of(game, split, num_games, device)[:, own].expand(num_rows, -1, -1, -1),
         max_steps=max_steps,
         reposition=game.reposition,
         exploration=(never, never),
-        noise=noise_of(split, num_rows, num_games, device),
+        noise=lambda games: noise(own[games]),
     )
-    moves, finished = (games.cpu().unflatten(0, shape) for games in (moves, finished))
-    return CrossPlay(host_names, agent_names, moves.numpy(), finished.numpy())
+    played = ranks.gather_games(torch.stack([moves, finished.long()]), num_games)
+    moves, finished = played.cpu().unflatten(1, shape)
+    return CrossPlay(host_names, agent_names, moves.numpy(), finished.bool().numpy())
 
 
 MAX_COORDINATES: Final = 2**24
-"""of the positions of all games at once; beside them stand a few tensors of their size, and what
-the networks make of them"""
+"""of the positions of a rank's games at once; beside them stand a few tensors of their size, and
+what the networks make of them"""
 
 
 @dataclass(frozen=True)
@@ -181,15 +188,17 @@ def play_everybody(
     sampled: bool,
     device: torch.device,
     tell: Callable[[int], None] = lambda num_pairs: None,
+    ranks: Ranks = ALONE,
 ) -> CrossPlay:
     """Let every host play every agent, with the arguments of `crossplay`, in batches if need be.
 
     All games are played at once where they fit; else some players after the others, which changes
     no game. The result has hosts and agents in another order. If ``sampled``, learned players draw
     their moves as often as in their own evaluations. ``tell`` is called with the number of pairs
-    whenever some have played. ValueError if a side is empty.
+    whenever some have played, on each rank. ValueError if a side is empty.
     """
-    pairs = max(1, MAX_COORDINATES // (num_games * game.max_num_points * game.dimension))
+    num_own = math.ceil(num_games / ranks.size)
+    pairs = max(1, MAX_COORDINATES // (num_own * game.max_num_points * game.dimension))
     agents_at_once = min(pairs, max(1, agents.count))
     hosts_at_once = pairs // agents_at_once
     rows = []
@@ -204,6 +213,7 @@ def play_everybody(
                 max_steps=max_steps,
                 split=split,
                 device=device,
+                ranks=ranks,
             )
             tell(some_hosts.count * some_agents.count)
             row.append(played)

@@ -70,7 +70,8 @@ class Jobs(DriverPart):
         job = self._new_job()
         data = {"trials": [], "gpus": self._executor.gpus_per_job, "match": number}
         self._recorder.record("announced", job=job.name, data=data)
-        job.plan.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
+        threads, ranks = self._executor.num_threads, self._executor.ranks
+        job.plan.write(JobPlan((), threads, 0.0, refills=False, match=number, ranks=ranks))
         self._start([job])
 
     def interrupt(self) -> None:

@@ -126,9 +126,8 @@ def _play_modes(
     modes = torch.arange(num_modes, device=how.device).repeat_interleave(how.num_games)
     rates = torch.tensor([0.0, how.exploration], device=how.device)
     noise = noise_of(how.split, num_members, num_games, how.device)
-    # All ranks play as many; what a last one plays once more is counted in a mode of its own.
-    share = math.ceil(num_games / ranks.size)
-    lanes = ranks.rank * share + torch.arange(share, device=how.device)
+    # What a last rank plays once more is counted in a mode of its own.
+    lanes = ranks.lanes(num_games, how.device)
     own = lanes.clamp(max=num_games - 1)
     explore, never = rates[modes[own]], torch.zeros(1, device=how.device)
     counted = modes[own].where(lanes < num_games, num_modes)
@@ -143,8 +142,8 @@ def _play_modes(
         noise=lambda games: noise(own[games]),
         tally=tally,
     )
-    played = ranks.gather(torch.stack([moves, finished.long()])).permute(1, 2, 0, 3).flatten(2)
-    played = played[..., :num_games].cpu().unflatten(2, (num_modes, -1))
+    played = ranks.gather_games(torch.stack([moves, finished.long()]), num_games)
+    played = played.cpu().unflatten(2, (num_modes, -1))
     counts = ranks.gather(tally.counts).sum(dim=0)[:, :num_modes]
     members = zip(played[0], played[1].bool(), counts.tolist(), strict=True)
     return [[_played(*mode) for mode in zip(*member, strict=True)] for member in members]

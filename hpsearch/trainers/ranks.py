@@ -7,6 +7,7 @@ what is learned from them do not depend on how many ranks there are. Axes: P mem
 shards, G ranks.
 """
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,19 @@ class Ranks:
             return tensor[None]
         gathered: Tensor = _Gather.apply(tensor, self)  # type: ignore[no-untyped-call]
         return gathered
+
+    def lanes(self, num_games: int, device: torch.device) -> Tensor:
+        """Return which of ``num_games`` games this rank plays to measure players, int64 (B,).
+
+        All ranks have as many; those of the last ones may go on beyond the last game.
+        """
+        num_own = math.ceil(num_games / self.size)
+        return self.rank * num_own + torch.arange(num_own, device=device)
+
+    def gather_games(self, own: Tensor, num_games: int) -> Tensor:
+        """Return what all ranks have of the games (..., G), each of its own `lanes` (..., B)."""
+        games: Tensor = self.gather(own).movedim(0, -2).flatten(-2)
+        return games[..., :num_games]
 
     def moments(self, own: Tensor) -> Tensor:
         """Return the mean and variance (2, ...) of all ranks' numbers, of which each has as many.

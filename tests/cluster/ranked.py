@@ -8,6 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Timer
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import RankLostError, stop_flag
@@ -33,6 +34,11 @@ def fail(trainer: AnyTrainer, name: str) -> None:
 def terminate(trainer: AnyTrainer) -> None:
     if trainer.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def terminate_later(trainer: AnyTrainer) -> None:
+    if trainer.ranks.rank == 1:
+        Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
 
 def ask_for_save(trainer: AnyTrainer) -> None:
@@ -70,6 +76,10 @@ def main(case: str, config: str) -> None:
             match case:
                 case "stop":
                     team.do(terminate)
+                case "wait":
+                    team.do(terminate_later)
+                    while not flag.is_set:
+                        team.listen()
                 case "save":
                     team.do(ask_for_save)
                     told = {"is_save_asked": flag.is_save_asked}

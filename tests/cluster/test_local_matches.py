@@ -1,6 +1,8 @@
 """Members of an island take each other's places while their job trains them."""
 
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import torch
 from best import write_best
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
-from working import work
+from working import RUN_JOB, work
 
 from hpsearch.cluster.local_matches import LocalMatches
 from hpsearch.cluster.records import Exchanges, Fresh, Island, Lineage, Parent
@@ -48,7 +50,7 @@ SAVING = {"steps": STEPS, "checkpoint.interval": 5, "checkpoint.keep_last": 50}
 def island_job(plain_config):
     """Return a function (study folder, members, island, ...) -> the job of an island."""
 
-    def make(root, num=4, island=ISLAND, roles=PAIR, attempt=1, saving=SAVING):
+    def make(root, num=4, island=ISLAND, roles=PAIR, attempt=1, saving=SAVING, ranks=1):
         study = StudyDir(root)
         assignments = []
         for number in range(num):
@@ -57,7 +59,7 @@ def island_job(plain_config):
             trial = study.trial(number)
             trial.create(trial.config.read_text(), Lineage(Fresh(), number), island)
             assignments.append(given)
-        return job_of(study, assignments, f"job-{attempt}")
+        return job_of(study, assignments, f"job-{attempt}", ranks=ranks)
 
     return make
 
@@ -113,6 +115,28 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
         n: replacement.source for n, replacement in enumerate(expected) if replacement.is_child
     }
     assert sources
+
+
+@pytest.mark.slow
+def test_ranks_decide_as_one(tmp_path, island_job):
+    """They share the games out, so members take the same places."""
+    jobs = [
+        island_job(tmp_path / f"{ranks}", saving={"shards": 2}, ranks=ranks) for ranks in (1, 2)
+    ]
+    for job in jobs:
+        subprocess.run([sys.executable, "-c", RUN_JOB, str(job.root)], timeout=120, check=True)
+    alone, together = (
+        [
+            [
+                (taken.step, taken.source, taken.changes)
+                for taken in trial.read_exchanges().takeovers
+            ]
+            for trial in trials_of(job)
+        ]
+        for job in jobs
+    )
+    assert any(alone)
+    assert together == alone
 
 
 def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):

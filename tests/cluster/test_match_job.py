@@ -2,16 +2,20 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import ANY
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from birth_stories import PAIR, parents_in
-from working import work
+from working import RUN_JOB, work
 
 from hpsearch.cluster import worker
 from hpsearch.cluster.records import JobPlan, MatchPlan, MatchPlayer, Response
@@ -31,6 +35,8 @@ from hpsearch.trainers.rollouts import game_config
 CPU = torch.device("cpu")
 SPLITS = ("match 1 a", "match 1 b")
 NUM_GAMES, MAX_STEPS = 30, 10
+ENDING_SECONDS = 30.0
+"""in which all ranks leave once one was asked to, or is lost"""
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +74,10 @@ def plan(checkpoints):
     )
 
 
-def job_for(study, plan, number=1):
+def job_for(study, plan, number=1, ranks=1):
     study.match(number).plan.write(plan)
     job = study.job(f"match-{number}")
-    job.plan.write(JobPlan((), 1, pilot_seconds=0.0, refills=False, match=number))
+    job.plan.write(JobPlan((), 1, pilot_seconds=0.0, refills=False, match=number, ranks=ranks))
     return job
 
 
@@ -316,6 +322,54 @@ def test_a_job_that_was_killed_keeps_the_response_that_it_trained(study, plan, c
     work(str(job_for(study, plan).root))
     assert (saved / "manifest.json").stat().st_mtime_ns == before
     assert study.match(1).answers.read() == first
+
+
+# Several ranks.
+
+
+@pytest.fixture
+def shared(study, plan, tmp_path, tiny_config):
+    """A plan with responses to a player of two shards."""
+    [pair] = parents_in(tmp_path / "shards", [tiny_config({**PAIR, "shards": 2})])
+    return replace(plan, responses=(response(pair, "host"), response(pair, "agent")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_games", [NUM_GAMES, 29])
+def test_ranks_share_a_match_out(study, shared, num_games):
+    """They play the same games, and what trains comes to the same but for rounding."""
+    plan = replace(shared, num_games=num_games)
+    alone = played(study, plan)
+    together = job_for(study, plan, number=2, ranks=2)
+    subprocess.run([sys.executable, "-c", RUN_JOB, str(together.root)], timeout=120, check=True)
+    games = study.match(2).read_games()
+    np.testing.assert_array_equal(games.moves, alone.moves)
+    np.testing.assert_array_equal(games.finished, alone.finished)
+    first, second = (study.match(number).answers.read().answers for number in (1, 2))
+    for one, two in zip(first, second, strict=True):
+        assert two == replace(one, value=pytest.approx(one.value, rel=0.02), low=ANY, high=ANY)
+        [saved] = study.match(2).response(one.role).iterdir()
+        assert (saved / "tensors-1.safetensors").exists()
+    assert study.match(2).progress() == study.match(1).progress()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_another_rank_is_asked_to_stop_or_lost_in_a_match(study, shared, how):
+    long = replace(shared.responses[0], steps=10**6)
+    job = job_for(study, replace(shared, responses=(long,)), ranks=2)
+    with subprocess.Popen([sys.executable, "-c", RUN_JOB, str(job.root)]) as first:
+        while study.match(1).progress() != (18, 18):  # then the response trains
+            assert first.poll() is None
+            time.sleep(0.1)
+        [other] = psutil.Process(first.pid).children()
+        other.send_signal(how)
+        try:
+            assert first.wait(ENDING_SECONDS) == (0 if how == signal.SIGTERM else 1)
+        finally:
+            first.kill()
+    assert study.match(1).read_games() is None
+    assert not other.is_running()
 
 
 def test_a_host_alone_is_answered_by_an_agent_that_learns_as_it_does(tmp_path, tiny_config):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, DISK, OOM_HOST
+from hpsearch.cluster.failures import CODE, DISK, OOM_HOST, stop_flag
+from hpsearch.cluster.team import Team
+from hpsearch.trainers.ranks import Ranks
 
 ENDING_SECONDS = 30.0
 
@@ -47,8 +50,27 @@ def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kin
 @pytest.mark.slow
 def test_what_one_rank_is_asked_all_are(plain_config):
     assert told(plain_config, "stop") == {"is_stopped": True, "rank": 0}
+    assert told(plain_config, "wait") == {"is_stopped": True, "rank": 0}
     asked = {"is_save_asked": True, "is_stopped": False, "rank": 0}
     assert told(plain_config, "save") == asked
+
+
+class Interrupted(Ranks):
+    """Two ranks, of which this one is asked to stop once it has said that it was not."""
+
+    def told_by_all(self, data):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [data, False]
+
+
+def test_a_signal_between_two_agreements_waits_for_the_next():
+    """Else this rank would leave alone, or never."""
+    with stop_flag() as flag:
+        team = Team(flag)
+        team.ranks = Interrupted(0, 2)
+        assert not team.is_asked_to_stop()
+        assert flag.is_set
+        assert team.is_asked_to_stop()
 
 
 @pytest.mark.slow

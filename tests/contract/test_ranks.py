@@ -119,10 +119,11 @@ def assert_alike(state: dict, expected: dict) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_as_many_ranks_as_there_may_be_come_to_the_same(folder, name, size):
-    """The same games and evaluations, and but for rounding the same weights."""
+    """The same games, evaluations and matches, and but for rounding the same weights."""
     together, (alone,) = of_ranks(folder, f"{size}", name), of_ranks(folder, "1", name)
     assert_alike(whole(together), whole([alone]))
     assert {rank["evaluation"] for rank in together} == {alone["evaluation"]}
+    assert all(rank["match"] == alone["match"] for rank in together)
 
 
 def test_the_same_ranks_come_to_the_same_bits(folder):
