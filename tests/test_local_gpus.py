@@ -48,6 +48,20 @@ def test_as_many_jobs_at_once_as_there_are_gpus_for(tmp_path, monkeypatch):
     assert summary["gpu_hours"]["spent"] > 0
 
 
+def test_a_job_begins_with_as_many_ranks_as_gpus_are_left(tmp_path, monkeypatch):
+    """The study wants two, and one is there."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    job = {"jobs": 1, "cpus_per_job": 1, "gpus_per_job": 2, "ranks": 2, "min_ranks": 1}
+    write_trainer(tmp_path, SHORT | {"shards": 2})
+    write_study(tmp_path, {"budget": {"trials": 1}, "executor": {"name": "local", **job}})
+    env = machine(tmp_path, new_uuid())
+    hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=env)
+    assert seen_by_jobs(tmp_path) == [["0"]]
+    assert read(tmp_path, "status", "tiny")["trials"]["finished"] == 1
+    of_ranks = (tmp_path / "runs/tiny/trials/0/checkpoints").glob("*/tensors*.safetensors")
+    assert {path.name for path in of_ranks} == {"tensors.safetensors"}
+
+
 def test_a_job_on_cuda_gets_as_far_as_torch(tmp_path):
     """The GPU is nowhere, so torch finds none; but the job was given what it was to see."""
     uuid = new_uuid()

@@ -270,6 +270,16 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
             ["each job is to have 1 GPU, but there is none here (CUDA_VISIBLE_DEVICES is '')"],
         ),
         ("0", {"gpus_per_job": 2}, ["each job is to have 2 GPUs, but this machine has 1 GPU (0)"]),
+        (
+            "0",
+            {"ranks": 4, "min_ranks": 2},
+            ["each job is to have 4 GPUs, or at least 2, but this machine has 1 GPU (0)"],
+        ),
+        (
+            "0,1,2",
+            {"ranks": 4, "min_ranks": 1, "jobs": 2},
+            ["1 job trains at once, each on 2 of 3 GPUs (0,1,2); executor.jobs is 2"],
+        ),
     ],
 )
 def test_how_many_jobs_the_gpus_of_this_machine_allow(
@@ -277,7 +287,7 @@ def test_how_many_jobs_the_gpus_of_this_machine_allow(
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
-    write_trainer(tmp_path, {"device": "cuda"})
+    write_trainer(tmp_path, {"device": "cuda", "shards": 4})
     warnings = remarks(load(tmp_path, {"executor": {"name": "local", **executor}}))
     assert [warning.partition(";")[0] for warning in warnings] == [
         warning.partition(";")[0] for warning in said

@@ -18,23 +18,27 @@ from hpsearch.cluster.study_dir import JobDir
 
 def train(job_folder: str) -> None:
     # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
+    job = JobDir(Path(job_folder))
     with stop_flag() as flag:
-        _train(JobDir(Path(job_folder)), flag)
+        _train(job, flag, job.plan.required().ranks)
 
 
-def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
-    """Do a job on ``count`` of ``gpus``, once so many are free, and hold them until it ends."""
+def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], counts: Sequence[int]) -> None:
+    """Do a job on some of ``gpus``, once so many are free, and hold them until it ends.
+
+    It has as many as one of ``counts`` says, the most first; with fewer it has fewer ranks.
+    """
     with stop_flag() as flag:
-        names = ",".join(gpu.name for gpu in gpus)
-        print(f"this job waits for {count} of the GPUs {names}", flush=True)
-        held = hold_gpus(gpus, count, flag)
+        names, wanted = ",".join(gpu.name for gpu in gpus), " or ".join(map(str, counts))
+        print(f"this job waits for {wanted} of the GPUs {names}", flush=True)
+        held = hold_gpus(gpus, counts, flag)
         if held is None:
             return
         os.environ[VISIBLE] = ",".join(gpu.name for gpu in held)
         print(f"{VISIBLE}={os.environ[VISIBLE]}", flush=True)
         job = JobDir(Path(job_folder))
         job.waits.unlink(missing_ok=True)
-        _train(job, flag)
+        _train(job, flag, job.plan.required().ranks * len(held) // counts[0])
 
 
 def train_as_task(job_folders: Sequence[str]) -> None:
@@ -68,13 +72,13 @@ def _take_share(tasks_of_node: int) -> None:
         os.environ[VISIBLE] = ",".join(share(devices.split(","), task, tasks_of_node))
 
 
-def _train(job: JobDir, flag: StopFlag) -> None:
-    plan = job.plan.required()
-    with _importing(plan.num_threads):
+def _train(job: JobDir, flag: StopFlag, ranks: int) -> None:
+    num_threads = job.plan.required().num_threads
+    with _importing(num_threads):
         from hpsearch.cluster.meeting import local_team
         from hpsearch.cluster.worker import run_job
 
-    with local_team(plan.ranks, plan.num_threads, flag) as team:
+    with local_team(ranks, num_threads, flag) as team:
         run_job(job, flag, team)
 
 

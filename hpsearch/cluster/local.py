@@ -91,15 +91,15 @@ class LocalExecutor:
     def _start(self, job: JobDir) -> str:
         executor = submitit.LocalExecutor(folder=job.root)
         executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
-        folder, count = str(job.root), self._gpus.per_job
+        folder, gpus = str(job.root), self._gpus
         try:
             with _deaf_children(), without_variables(self._withheld):
-                if count == 0:
+                if gpus.per_job == 0:
                     # submitit lets it see no GPU.
                     child = executor.submit(train, folder)
                 else:
                     job.waits.touch()
-                    child = executor.submit(train_on_gpus, folder, self._gpus.gpus, count)
+                    child = executor.submit(train_on_gpus, folder, gpus.gpus, gpus.counts)
         except OSError as error:
             raise unwritten(f"the job {job.root}", error) from error
         self._children.append(child)

@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 ANSWER_SECONDS = 30.0
 """after which nvidia-smi is given up; the driver of a GPU that has failed may never answer"""
 GLANCE_SECONDS = 0.5  # between two looks for GPUs that have become free
+SETTLING_SECONDS = 10.0
+"""for which a job waits for all that it wants before it takes fewer: the last job may just end"""
 
 
 @dataclass(frozen=True)
@@ -31,18 +34,33 @@ class Gpu:
 class GpuShare:
     gpus: tuple[Gpu, ...]
     per_job: int  # GPUs that each job has to itself; with 0, jobs see none
+    fewer: tuple[int, ...] = ()
+    """that are enough where so many are not free when a job begins, the most first"""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many GPUs a job may have, the most first."""
+        return (self.per_job, *self.fewer)
+
+    @property
+    def most(self) -> int:
+        """How many GPUs a job can have here, 0 if too few for any."""
+        return next((count for count in self.counts if count <= len(self.gpus)), 0)
 
     @property
     def max_jobs(self) -> int | None:
         """How many jobs can train at once, None where GPUs set no limit."""
-        return len(self.gpus) // self.per_job if self.per_job else None
+        if self.most:
+            return len(self.gpus) // self.most
+        return 0 if self.per_job else None
 
     @property
     def shortage(self) -> str | None:
         """Why not even one job can train, and the remedy; None where one can."""
         if self.max_jobs != 0:
             return None
-        wanted = f"each job is to have {counted(self.per_job)}"
+        least = f", or at least {self.fewer[-1]}" if self.fewer else ""
+        wanted = f"each job is to have {counted(self.per_job)}{least}"
         if self.gpus:
             names = ",".join(gpu.name for gpu in self.gpus)
             return (
@@ -62,7 +80,7 @@ class GpuShare:
         at_once = min(num_jobs, self.max_jobs)
         jobs = "1 job trains" if at_once == 1 else f"{at_once} jobs train"
         more = f"; executor.jobs is {num_jobs}" if at_once < num_jobs else ""
-        of_all = f"{self.per_job} of {counted(len(self.gpus))} ({names})"
+        of_all = f"{self.most} of {counted(len(self.gpus))} ({names})"
         return f"{jobs} at once, each on {of_all}{more}"
 
 
@@ -91,29 +109,37 @@ def find_gpus() -> tuple[Gpu, ...]:
     return tuple(Gpu(str(index), uuid) for index, uuid in enumerate(uuids))
 
 
-def hold_gpus(gpus: Sequence[Gpu], count: int, flag: StopFlag) -> tuple[Gpu, ...] | None:
-    """Wait for free GPUs and hold them until this process ends; None once ``flag`` is set."""
+def hold_gpus(gpus: Sequence[Gpu], counts: Sequence[int], flag: StopFlag) -> tuple[Gpu, ...] | None:
+    """Wait for free GPUs and hold them until this process ends; None once ``flag`` is set.
+
+    They are as many as one of ``counts`` says, the most first; fewer than there could be only after
+    SETTLING_SECONDS.
+    """
+    possible = [count for count in counts if count <= len(gpus)]
+    settles_at = time.monotonic() + SETTLING_SECONDS
     while not flag.is_set:
-        held = _try_to_hold(gpus, count)
+        has_settled = time.monotonic() >= settles_at
+        held = _try_to_hold(gpus, possible if has_settled else possible[:1])
         if held is not None:
             return held
         flag.rest(GLANCE_SECONDS)
     return None
 
 
-def _try_to_hold(gpus: Sequence[Gpu], count: int) -> tuple[Gpu, ...] | None:
+def _try_to_hold(gpus: Sequence[Gpu], counts: Sequence[int]) -> tuple[Gpu, ...] | None:
     """Return GPUs that are held from now on, None and none of them held if there are too few."""
     locks: dict[Gpu, socket.socket] = {}
     for gpu in gpus:
-        if len(locks) < count and (lock := _locked(gpu)) is not None:
+        if len(locks) < max(counts) and (lock := _locked(gpu)) is not None:
             locks[gpu] = lock
-    if len(locks) < count:
-        for lock in locks.values():
+    count = max((count for count in counts if count <= len(locks)), default=0)
+    held = tuple(locks)[:count]
+    for gpu, lock in locks.items():
+        if gpu in held:
+            lock.detach()  # nothing closes it any more but the end of the process
+        else:
             lock.close()
-        return None
-    for lock in locks.values():
-        lock.detach()  # nothing closes it any more but the end of the process
-    return tuple(locks)
+    return held or None
 
 
 def _locked(gpu: Gpu) -> socket.socket | None:

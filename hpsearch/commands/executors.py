@@ -45,7 +45,9 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
 
 def gpu_share(study: Study) -> GpuShare:
     """Return the GPUs that jobs of a study on this machine share; they are looked for if needed."""
-    return GpuShare(find_gpus(), study.gpus_per_job) if study.gpus_per_job else NO_GPUS
+    if not study.gpus_per_job:
+        return NO_GPUS
+    return GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
 
 
 def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> None:

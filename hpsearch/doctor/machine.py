@@ -220,7 +220,7 @@ def check_local_gpus(study: Study) -> Finding:
     """Look for the GPUs that jobs on this machine want; whether they work, a job finds out."""
     if study.gpus_per_job == 0:
         return skipped("no base configuration has a device of cuda")
-    gpus = GpuShare(find_gpus(), study.gpus_per_job)
+    gpus = GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
     if gpus.shortage is not None:
         return error(gpus.shortage)
     return ok(gpus.jobs_text(study.spec.executor.jobs))

@@ -178,6 +178,17 @@ class LocalOptions:
     """whether a process takes more trials of their shape than its first ones"""
     ranks: Positive = 1
     """processes of a job that train its trials together; divides the trainer's key shards"""
+    min_ranks: Positive | None = None
+    """as many are enough where fewer GPUs are free when a job begins; none waits for all"""
+
+    def check(self) -> Iterator[str]:
+        yield from _min_ranks_problems(self.ranks, self.min_ranks)
+
+    @property
+    def fewer_ranks(self) -> tuple[int, ...]:
+        """With how many ranks a job may also begin, the most first."""
+        lowest = self.min_ranks or self.ranks
+        return tuple(n for n in range(self.ranks - 1, lowest - 1, -1) if self.ranks % n == 0)
 
 
 @dataclass(frozen=True)
@@ -201,8 +212,12 @@ class SlurmOptions:
     """as many are enough where fewer nodes are free when a job begins; none waits for all"""
 
     def check(self) -> Iterator[str]:
-        if self.min_ranks is not None and self.ranks % self.min_ranks:
-            yield f"min_ranks must divide ranks={self.ranks}, but is {self.min_ranks}"
+        yield from _min_ranks_problems(self.ranks, self.min_ranks)
+
+
+def _min_ranks_problems(ranks: int, min_ranks: int | None) -> Iterator[str]:
+    if min_ranks is not None and ranks % min_ranks:
+        yield f"min_ranks must divide ranks={ranks}, but is {min_ranks}"
 
 
 Executor = LocalOptions | SlurmOptions

@@ -115,6 +115,15 @@ class Study:
         return executor.ranks if self.uses_gpus else 0
 
     @property
+    def fewer_gpus(self) -> tuple[int, ...]:
+        """With how many GPUs a job of this machine may also begin, the most first."""
+        executor = self.spec.executor
+        if not isinstance(executor, options.LocalOptions):
+            return ()
+        per_rank = self.gpus_per_job // executor.ranks
+        return tuple(per_rank * num for num in executor.fewer_ranks if per_rank)
+
+    @property
     def refills(self) -> bool:
         """Return whether a pilot is given more while some of its trials still train.
 

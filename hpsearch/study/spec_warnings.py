@@ -43,7 +43,7 @@ def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator
             f"executor.gpus_per_job is {study.gpus_per_job}, but all trials train on device cpu, "
             "which leaves the GPUs idle; leave it out, or set device: cuda"
         )
-    gpus = GpuShare(find_gpus(), study.gpus_per_job)
+    gpus = GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
     yield gpus.jobs_text(executor.jobs) if gpus.shortage is None else gpus.shortage
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,11 +20,14 @@ from hpsearch.cluster.study_dir import StudyDir
 UUIDS = [f"GPU-{digit * 8}-1111-2222-3333-444444444444" for digit in "abc"]
 HOLD = """
 import sys, time
+from hpsearch.cluster import machine
 from hpsearch.cluster.machine import Gpu, hold_gpus
 from hpsearch.cluster.failures import stop_flag
+machine.SETTLING_SECONDS = 1.0
 with stop_flag() as flag:
     print("asks", flush=True)
-    held = hold_gpus([Gpu(key[-1], key) for key in sys.argv[2:]], int(sys.argv[1]), flag)
+    counts = [int(count) for count in sys.argv[1].split(",")]
+    held = hold_gpus([Gpu(key[-1], key) for key in sys.argv[2:]], counts, flag)
 print(*[gpu.name for gpu in held] if held else ["left"], flush=True)
 time.sleep(0 if held is None else 60)
 """
@@ -107,7 +111,10 @@ def test_how_many_jobs_train_at_once_and_why_none_does(machine, monkeypatch):
 
 @contextmanager
 def holder(count, keys):
-    """Give a process that holds so many GPUs until it is killed; it has begun to ask."""
+    """Give a process that holds so many GPUs until it is killed; it has begun to ask.
+
+    Where fewer are enough, ``count`` lists all numbers, with commas between them.
+    """
     command = [sys.executable, "-c", HOLD, str(count), *keys]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -145,6 +152,21 @@ def test_who_needs_two_takes_none_while_there_is_one():
                 assert told(greedy) == ["0", "1"]
 
 
+def test_fewer_gpus_are_enough_after_a_while():
+    keys = [new_uuid() + digit for digit in "0123"]
+    with holder("4,2,1", keys[:3]) as first:
+        assert told(first) == ["0", "1"]  # of three there can never be more
+        began = time.monotonic()
+        with holder("2,1", keys[1:3]) as second:
+            assert told(second) == ["2"]
+            assert time.monotonic() - began > 1.0
+    with holder("1", keys[:1]) as first:
+        assert told(first) == ["0"]
+        with holder("2,1", keys[:2]) as second:
+            first.kill()  # before the second one settles for less
+            assert told(second) == ["0", "1"]
+
+
 def test_who_waits_can_be_asked_to_leave():
     key = new_uuid()
     with holder(1, [key]) as first:
@@ -159,10 +181,13 @@ def trained(tmp_path, monkeypatch):
     """The jobs that were to train, each with the GPUs that it saw; they do not train."""
     seen = []
 
-    def note(job, *arguments):
+    def note(job, flag, team):
         seen.append((job.name, os.environ.get(VISIBLE)))
 
-    monkeypatch.setattr(job_entry, "_train", note)
+    def note_ranks(job, flag, ranks):
+        seen.append((job.name, os.environ.get(VISIBLE), ranks))
+
+    monkeypatch.setattr(job_entry, "_train", note_ranks)
     monkeypatch.setattr(worker, "run_job", note)
     for name in (VISIBLE, "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.setenv(name, "1")
@@ -173,10 +198,20 @@ def test_a_job_trains_on_the_gpus_that_it_holds(tmp_path, monkeypatch, trained):
     job = new_probe(StudyDir(tmp_path), "00001")
     gpus = [Gpu(name, f"GPU-{name}") for name in "012"]
     job.waits.touch()
-    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, count, flag: (gpus[0], gpus[2]))
-    job_entry.train_on_gpus(str(job.root), gpus, 2)
-    assert trained == [("00001", "0,2")]
+    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, counts, flag: (gpus[0], gpus[2]))
+    job_entry.train_on_gpus(str(job.root), gpus, [2])
+    assert trained == [("00001", "0,2", 1)]
     assert not job.waits.exists()
+
+
+@pytest.mark.parametrize(("held", "ranks"), [(4, 4), (2, 2), (1, 1)])
+def test_a_job_on_fewer_gpus_has_fewer_ranks(tmp_path, monkeypatch, trained, held, ranks):
+    job = new_probe(StudyDir(tmp_path), "00001")
+    job.plan.write(replace(job.plan.required(), ranks=4))
+    gpus = [Gpu(name, f"GPU-{name}") for name in "0123"]
+    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, counts, flag: gpus[:held])
+    job_entry.train_on_gpus(str(job.root), gpus, [4, 2, 1])
+    assert trained == [("00001", ",".join("0123"[:held]), ranks)]
 
 
 def test_a_job_that_is_asked_to_leave_before_it_holds_gpus_does_not_train(
@@ -184,8 +219,8 @@ def test_a_job_that_is_asked_to_leave_before_it_holds_gpus_does_not_train(
 ):
     job, gpus = new_probe(StudyDir(tmp_path), "00001"), [Gpu("0", "GPU-0")]
     job.waits.touch()
-    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, count, flag: None)
-    job_entry.train_on_gpus(str(job.root), gpus, 1)
+    monkeypatch.setattr(job_entry, "hold_gpus", lambda gpus, counts, flag: None)
+    job_entry.train_on_gpus(str(job.root), gpus, [1])
     assert trained == []
     assert job.waits.exists()
 

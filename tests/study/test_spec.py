@@ -19,6 +19,7 @@ from hpsearch.study.url import hide_password, storage_url, url_problem
 from hpsearch.trainers.config import read_config
 
 DOUBLE = {"type": "categorical", "choices": [True, False]}
+PROFILE = Path(__file__).parents[2] / "slurm/dev-cluster.yaml"
 GAMMA = {"type": "float", "low": 0.5, "high": 0.99}
 
 
@@ -324,6 +325,30 @@ def test_each_rank_has_a_gpu(tmp_path: Path) -> None:
     ) == (
         "executor.gpus_per_job must be a multiple of executor.ranks=2 where trials train on "
         "device cuda, but is 1; leave it out, or set device: cpu",
+    )
+
+
+@pytest.mark.parametrize("gpus_per_job", [None, 8])
+def test_a_job_may_begin_with_fewer_ranks(tmp_path: Path, gpus_per_job: int | None) -> None:
+    plain = yaml_file.load(BASE) | {"device": "cuda", "shards": 4}
+    (tmp_path / "cuda.yaml").write_text(yaml_file.dump(plain))
+    base, per_rank = str(tmp_path / "cuda.yaml"), 1 if gpus_per_job is None else 2
+
+    def fewer(min_ranks: int | None) -> list[float]:
+        executor = {"ranks": 4, "min_ranks": min_ranks, "gpus_per_job": gpus_per_job}
+        study = load(tmp_path, executor={"name": "local", **executor}, base=base)
+        return [num / per_rank for num in study.fewer_gpus]
+
+    assert [fewer(None), fewer(4), fewer(2), fewer(1)] == [[], [], [2], [2, 1]]
+
+
+@pytest.mark.parametrize("min_ranks", [3, 8])
+@pytest.mark.parametrize("name", ["local", "slurm"])
+def test_fewer_ranks_divide_all(tmp_path: Path, name: str, min_ranks: int) -> None:
+    of_cluster = {"profile": str(PROFILE), "jobs": 1} if name == "slurm" else {}
+    executor = {"name": name, **of_cluster, "ranks": 4, "min_ranks": min_ranks}
+    assert problems(tmp_path, executor=executor) == (
+        f"executor.min_ranks must divide ranks=4, but is {min_ranks}",
     )
 
 
