@@ -29,6 +29,9 @@ PATIENCE = 300.0
 """seconds from its announcement for which an array that sbatch did not confirm may still appear in
 the queue; writing the files of a thousand jobs may take the first minute"""
 
+OF_DRIVER = ("SLURM_NTASKS", "SLURM_NPROCS")
+"""of the environment of a driver that is a job itself: srun would take its tasks for a job's own"""
+
 
 class SlurmExecutor:
     patience = PATIENCE
@@ -89,7 +92,7 @@ class SlurmExecutor:
         parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:
-            with without_variables(self._withheld):
+            with without_variables((*self._withheld, *OF_DRIVER)):
                 submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
             raise slurm_calls.refusal(str(error)) from error

@@ -112,10 +112,17 @@ def sbatch_parameters(
     num_gpus = profile.gpus_per_task * num_tasks
     # Of ranks that train together none goes on without the others.
     ends_with_one = ["--kill-on-bad-exit=1"] if ranks > 1 and profile.tasks_per_job == 1 else []
+    # Since SLURM 22.05 srun doesn't take it from sbatch.
+    srun_args = [f"--cpus-per-task={profile.cpus_per_task}", *ends_with_one]
     # SLURM must not run a job again by itself: it is one attempt with one token.
     plain: dict[str, Any] = {"no-requeue": True}
-    if min_ranks is not None and min_ranks < ranks:  # submitit counts tasks by its own "nodes"
-        plain["nodes"] = f"{min_ranks // num_tasks}-{profile.nodes}"
+    fewest = ranks if min_ranks is None else min_ranks
+    is_range = fewest < ranks
+    if is_range:
+        # Submitit counts tasks by its own "nodes". Told of tasks, SLURM would always give the
+        # fewest nodes; so sbatch asks for the CPUs of a node, and srun alone knows of tasks.
+        plain["nodes"] = f"{fewest // num_tasks}-{profile.nodes}"
+        srun_args.append(f"--ntasks-per-node={num_tasks}")
     parameters = {
         "partition": profile.partition,
         "account": profile.account,
@@ -123,16 +130,15 @@ def sbatch_parameters(
         "constraint": profile.constraint,
         "gres": f"gpu:{kind}{num_gpus}" if num_gpus else None,
         "nodes": profile.nodes,
-        "ntasks_per_node": num_tasks,
-        "cpus_per_task": profile.cpus_per_task,
+        "ntasks_per_node": None if is_range else num_tasks,
+        "cpus_per_task": profile.cpus_per_task * (num_tasks if is_range else 1),
         "mem": f"{profile.memory_gib * num_tasks}G",
         "time": profile.walltime_minutes,
         "signal_delay_s": profile.signal_delay_seconds,
         "setup": list(profile.setup),
         "array_parallelism": profile.array_parallelism,
         "stderr_to_stdout": True,
-        # Since SLURM 22.05 srun doesn't take it from sbatch.
-        "srun_args": [f"--cpus-per-task={profile.cpus_per_task}", *ends_with_one],
+        "srun_args": srun_args,
         "additional_parameters": plain,
     }
     return {key: value for key, value in parameters.items() if value is not None}

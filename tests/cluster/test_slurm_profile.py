@@ -9,7 +9,7 @@ import pytest
 import yaml
 from profiles import plain_profile
 
-from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters
+from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters, trial_options
 from hpsearch.errors import ConfigError
 
 PROFILES = sorted((Path(__file__).parents[2] / "slurm").glob("*.yaml"))
@@ -127,7 +127,6 @@ def test_the_tasks_of_a_job_have_their_shares_of_the_node(load):
     [
         (1, 1, 4, None, (1, 4, "gpu:a100:8", "480G")),
         (2, 1, 4, None, (2, 2, "gpu:a100:4", "240G")),
-        (2, 1, 4, 2, ("1-2", 2, "gpu:a100:4", "240G")),
         (2, 1, 4, 4, (2, 2, "gpu:a100:4", "240G")),
         (2, 2, 1, None, (2, 1, "gpu:a100:2", "120G")),
         (1, 2, 2, None, (1, 4, "gpu:a100:8", "480G")),
@@ -139,6 +138,22 @@ def test_ranks_are_tasks_of_as_many_nodes(load, nodes, tasks_per_job, ranks, min
     parameters |= parameters["additional_parameters"]
     keys = ("nodes", "ntasks_per_node", "gres", "mem")
     assert tuple(parameters[key] for key in keys) == asked
+
+
+def test_srun_alone_knows_of_the_tasks_of_a_range_of_nodes(load):
+    """SLURM would else give the fewest nodes, however many are free."""
+    profile = load({"nodes": 2})
+    all_nodes, some = sbatch_parameters(profile, 4), sbatch_parameters(profile, 4, 2)
+    different = {key: value for key, value in some.items() if value != all_nodes[key]}
+    assert different == {
+        "cpus_per_task": 2 * profile.cpus_per_task,
+        "srun_args": [*all_nodes["srun_args"], "--ntasks-per-node=2"],
+        "additional_parameters": {"no-requeue": True, "nodes": "1-2"},
+    }
+    assert all_nodes.keys() - some.keys() == {"ntasks_per_node"}
+    asked = trial_options(profile, 4, 2)
+    assert "--nodes=1-2" in asked
+    assert not any("ntasks" in option for option in asked)
 
 
 def test_parameters(load):
