@@ -28,6 +28,7 @@ from cli_tools import (
     hpsearch,
     jobs_of,
     kill_jobs,
+    outcomes,
     refused,
     write_study,
     write_trainer,
@@ -397,6 +398,63 @@ def test_a_driver_that_waits_in_the_queue_is_starting(sweep) -> None:
     assert seen["state"] in ("starting", "running")
     study.wait(lambda seen: seen["state"] == "running", 60)
     study.do("cancel", "tiny")
+
+
+@pytest.mark.parametrize("how", ["fail", pytest.param("preempt", marks=pytest.mark.exhaustive)])
+def test_trials_on_two_nodes_go_on_with_one(
+    sweep, slurm_cluster: SlurmCluster, tmp_path: Path, how: str
+) -> None:
+    """Two ranks train them until one of the only two nodes fails, or is wanted urgently."""
+    trainer, sampler = {"shards": 2, "steps": 1200}, {"name": "random"}
+    down = ["n3", "n4"]
+    for node in down:
+        slurm_cluster.dev("fail", node)
+    try:
+        study = sweep(
+            {"nodes": 2, "gpus_per_task": 0, "gpu_type": None},
+            trainer=trainer,
+            sampler=sampler,
+            **{"budget/trials": 2, "executor/jobs": 1},
+            **{"executor/ranks": 2, "executor/min_ranks": 1},
+        )
+        folder = study.files.trial(0).checkpoints
+        wait_until(lambda: any(checkpoint.valid_steps(folder)), 120, study.output)
+        of_two = checkpoint.path_of(folder, next(checkpoint.valid_steps(folder)))
+        assert (of_two / "tensors-1.safetensors").exists()
+        note = json.loads(study.files.driver.read_text())
+        of_driver = ask("squeue", "--noheader", "--format=%N", "--jobs", note["slurm_job"])
+        lost = {"n1": "n2", "n2": "n1"}[of_driver.strip()]
+        if how == "fail":
+            down.append(lost)
+            slurm_cluster.dev("fail", lost)
+        else:
+            taking = ("--partition=urgent", "--exclusive", f"--nodelist={lost}")
+            slurm_cluster.submit("sleep 600", *taking)
+        study.wait(lambda seen: seen["state"] == "finished", 180)
+    finally:
+        for node in down:
+            slurm_cluster.dev("restore", node)
+    # SLURM asks the rank on the other node to end, which may still save.
+    kinds = {"interrupted"} if how == "preempt" else {"interrupted", "node_fail"}
+    waste = study.status()["waste"]
+    assert waste
+    assert waste.keys() <= kinds
+    final = checkpoint.path_of(folder, trainer["steps"])
+    assert not (final / "tensors-1.safetensors").exists()
+    told = re.findall(r" told trial (\d+) ", study.files.log.read_text())
+    assert Counter(map(int, told)) == Counter(range(2))
+    study.do("audit", "tiny")
+
+    alone = tmp_path / "alone"
+    write_trainer(alone, TRAINER | trainer)
+    local = {"name": "local", "jobs": 1, "members_per_job": 2}
+    write_study(alone, {"executor": local, "sampler": sampler, "budget/trials": 2})
+    hpsearch(alone, "run", "study.yaml", "--no-export")
+    undisturbed = outcomes(alone)
+    for trial in study.trials():
+        _, values, params, _ = undisturbed[trial.number]
+        assert trial.params == params
+        assert trial.values == pytest.approx(values, rel=0.02)
 
 
 def test_a_population_breeds_while_nodes_and_drivers_die(
