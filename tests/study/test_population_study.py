@@ -18,7 +18,7 @@ from drives import (
 )
 from fakes import FakeExecutor, Fault
 
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.state import FAILED, FINISHED, RUNNING
 
 POPULATION = {
@@ -142,6 +142,16 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path):
     assert schedule(broken) == schedule(whole)
     assert origins(broken) == origins(whole)
     assert champions(broken) == champions(whole)
+
+
+def test_jobs_of_matches_have_ranks_too(tmp_path):
+    study, executor = population_study(tmp_path, trials=8), FakeExecutor(teaching=teaching)
+    executor.ranks = 2
+    drive(study, executor)
+    folders = StudyDir(tmp_path / "runs" / "quick").jobs.iterdir()
+    plans = [JobDir(folder).plan.required() for folder in folders]
+    assert {plan.match for plan in plans} == {None, 1, 2}
+    assert {plan.ranks for plan in plans} == {2}
 
 
 def test_a_match_that_was_lost_is_played_again(tmp_path):
