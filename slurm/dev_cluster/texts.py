@@ -41,7 +41,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 
-# As tests want it: soon. A requeued job waits until its old credentials expire, otherwise 2 minutes.
+# Tests wait for these. A requeued job waits for its old credentials to expire: 2 minutes by default.
 AuthInfo=cred_expire=10
 KillWait=10
 SchedulerType=sched/backfill
