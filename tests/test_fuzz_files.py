@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from tiny_configs import CONFIGS
 
 from hpsearch import files, yaml_file
+from hpsearch.analysis.activity import read_activity
 from hpsearch.analysis.confirmation import whole_confirmation
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
 from hpsearch.cluster.record_files import CurveFile, read_record
@@ -49,7 +50,9 @@ from hpsearch.cluster.records import (
     MatchPlan,
     MatchPlayer,
     MemberHeartbeat,
+    Span,
     Start,
+    Timeline,
 )
 from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir, pin, pinned
 from hpsearch.cluster.supervisor import note_retry
@@ -107,6 +110,7 @@ def write_study(root: Path) -> StudyDir:
     job.heartbeat.replace(
         JobHeartbeat(1.0, "node", 7, False, 2.0, (MemberHeartbeat(0, 1, "token", 4, 0),))
     )
+    job.timeline.write(Timeline((Span("actor 0", 1, 1.0, 3.0), Span("learner", 2, 2.0, 4.0))))
     job.report.write(DeviceReport("0", "2.13", ("A100",), None))
     match = study.match(1)
     players = (
@@ -154,6 +158,15 @@ def _whole_page_entry(study: StudyDir) -> None:
         list(confirmation_section(material))
 
 
+def _actors(study: StudyDir) -> None:
+    """Use a timeline as the page does."""
+    from hpsearch.report.page.actors import actors_section
+
+    view: Any = SimpleNamespace(folder=study, state=SimpleNamespace(jobs={"00001": None}))
+    material: Any = SimpleNamespace(activity=read_activity(view))
+    list(actors_section(material))
+
+
 def _garbage(study: StudyDir) -> None:
     ended = EndedTrials((0,), (), (1,), ("00001",), frozenset(), False)
     find_garbage(study, ended, now=time.time(), traces=True)
@@ -193,6 +206,7 @@ READERS: dict[str, tuple[str, Reader]] = {
         lambda s: _attempt(s).heartbeat.try_read(),
     ),
     "begun": ("trials/0/attempt-1/start.json", lambda s: _attempt(s).has_begun()),
+    "timeline": ("jobs/00001/timeline.json", _actors),
     "devices": ("jobs/00001/devices.json", lambda s: s.job("00001").report.read()),
     "retry": ("driver-retry.json", lambda s: s.driver_retry.try_read()),
     "result": ("trials/0/attempt-1/result.json", lambda s: _attempt(s).read_result()),

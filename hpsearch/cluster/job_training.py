@@ -23,7 +23,7 @@ from hpsearch.cluster.member import (
     steps_until_together,
 )
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import ActorState, MemberHeartbeat, Span, Timeline
+from hpsearch.cluster.records import LEARNER, ActorState, MemberHeartbeat, Span, Timeline
 from hpsearch.cluster.resuming import go_on, resume_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.cluster.team import Team
@@ -296,7 +296,7 @@ class JobTraining:
 
     def _write_timeline(self) -> None:
         games = self._slots.trainer.actor_games
-        if games is None or time.monotonic() < self._next_timeline:
+        if games is None or not games.recent or time.monotonic() < self._next_timeline:
             return
         self._next_timeline = time.monotonic() + TIMELINE_SECONDS
         self._timeline.replace(Timeline(tuple(_span(played) for played in games.recent)))
@@ -311,5 +311,5 @@ class JobTraining:
 
 
 def _span(played: Played) -> Span:
-    process = "learner" if played.actor is None else f"actor {played.actor}"
+    process = LEARNER if played.actor is None else f"actor {played.actor}"
     return Span(process, played.version, played.began, played.ended)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from hpsearch.files import MAX_STEP
 from hpsearch.parameters import NumberParameter
@@ -49,14 +49,18 @@ class RankAddress:
     port: int
 
 
+LEARNER: Final = "learner"
+Moment = Annotated[float, Range(low=0.0, high=1e11)]  # seconds since 1970
+
+
 @dataclass(frozen=True)
 class Span:
     """A time in which one process did one thing."""
 
-    process: str  # "learner", or "actor N"
+    process: str  # LEARNER, or "actor N"
     version: NonNegative  # the step of the weights
-    began: float
-    ended: float  # seconds since 1970
+    began: Moment
+    ended: Moment
 
 
 @dataclass(frozen=True)

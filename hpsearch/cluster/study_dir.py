@@ -165,7 +165,7 @@ class JobDir(Folder):
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler
-    timeline = Record(records.Timeline, "timeline.json")
+    timeline = Record(records.Timeline, "timeline.json")  # what learner and actors did of late
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from hpsearch.analysis.activity import Activity, read_activity
 from hpsearch.analysis.candidates import Played, read_played, strongest_members
 from hpsearch.analysis.confirmation import Confirmation, read_confirmed, whole_confirmation
 from hpsearch.analysis.lineage import Ancestry, lineage_or_why
@@ -131,6 +132,7 @@ class Material:
     learning: Learning
     descent: Ancestry | str
     played: Played | str
+    activity: Activity | None  # of learner and actors, in the newest job that has some
     other: StudyView | None  # a study that is laid over this one
 
 
@@ -162,6 +164,7 @@ def gather(
         learning=read_learning(view, best, confirmation, descent),
         descent=descent,
         played=_or_why(lambda: read_played(view)),
+        activity=read_activity(view),
         other=other,
     )
 

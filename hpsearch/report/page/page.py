@@ -17,6 +17,7 @@ from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.files import contents, read_json
 from hpsearch.printable import interval_text
 from hpsearch.report.page import answer, descent, html, search
+from hpsearch.report.page.actors import actors_section
 from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
@@ -130,6 +131,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Material], Iterator[Html]]], ...
     ("population", "Descent and cross-play", descent.population_section),
     ("yardsticks", "Published match and exact worst cases", answer.yardstick_section),
     ("hours", "Where the hours went", hours_section),
+    ("actors", "Playing while learning", actors_section),
     ("trials", "All trials", trials_section),
     ("again", "How to do it again", reproduction_section),
 )
