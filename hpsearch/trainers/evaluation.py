@@ -18,7 +18,15 @@ from hpsearch.game.rules import GameConfig
 from hpsearch.trainers.config.players import host_first
 from hpsearch.trainers.config.weight_layout import num_actions
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
-from hpsearch.trainers.playing import ActionTally, Noise, member_noise, play
+from hpsearch.trainers.playing import (
+    COLUMNS,
+    ActionTally,
+    FirstMoves,
+    GameRecord,
+    Noise,
+    member_noise,
+    play,
+)
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
@@ -96,17 +104,45 @@ class Evaluation:
         )
 
 
+@dataclass(frozen=True)
+class SampleGame:
+    """The first of the games that a role was measured on, greedy."""
+
+    role: str
+    opponent: str
+    game: GameRecord
+
+    @property
+    def title(self) -> str:
+        return f"{self.role} against {self.opponent}, greedy"
+
+    def markdown(self) -> str:
+        """Return the game as a table in Markdown, with its title and its ending."""
+        lines = [COLUMNS, ("---",) * len(COLUMNS), *self.game.rows()]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return f"{self.title}\n\n{table}\n\n{self.game.ending()}"
+
+
 def scripted(names: Iterable[str]) -> dict[str, Policy]:
     return {name: ScriptedPolicy(name) for name in names}
 
 
 def evaluate(
-    role: str, policy: Policy, opponents: Mapping[str, Policy], num_members: int, how: Measurement
+    role: str,
+    policy: Policy,
+    opponents: Mapping[str, Policy],
+    num_members: int,
+    how: Measurement,
+    first_moves: FirstMoves | None = None,
 ) -> list[Evaluation]:
-    """Return what each member does in ``role`` against opponents by name; these do not explore."""
+    """Return what each member does in ``role`` against opponents by name; these do not explore.
+
+    ``first_moves`` takes down the first game of this rank against the first opponent. That of the
+    first rank is greedy.
+    """
     by_name = {
-        name: _play_modes(role, policy, opponent, num_members, how)
-        for name, opponent in opponents.items()
+        name: _play_modes(role, policy, opponent, num_members, how, None if place else first_moves)
+        for place, (name, opponent) in enumerate(opponents.items())
     }
     return [
         _evaluation(role, {name: games[member] for name, games in by_name.items()})
@@ -118,7 +154,12 @@ Played = tuple[Lengths, Games]  # one member's games in one mode against one opp
 
 
 def _play_modes(
-    role: str, policy: Policy, opponent: Policy, num_members: int, how: Measurement
+    role: str,
+    policy: Policy,
+    opponent: Policy,
+    num_members: int,
+    how: Measurement,
+    first_moves: FirstMoves | None,
 ) -> list[list[Played]]:
     num_modes, ranks = len(how.modes), how.ranks
     num_games = num_modes * how.num_games
@@ -141,6 +182,7 @@ def _play_modes(
         exploration=host_first(role, explore, never),
         noise=lambda games: noise(own[games]),
         tally=tally,
+        first_moves=first_moves,
     )
     played = ranks.gather_games(torch.stack([moves, finished.long()]), num_games)
     played = played.cpu().unflatten(2, (num_modes, -1))

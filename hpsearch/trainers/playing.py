@@ -3,7 +3,7 @@
 Axes: P members, G games, A games still in progress, N points, D coordinates, M modes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -63,6 +63,7 @@ def play(
     exploration: tuple[Tensor, Tensor],
     noise: Noise,
     tally: ActionTally | None = None,
+    first_moves: "FirstMoves | None" = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Play from ``starts`` int32 (P, G, N, D) for at most ``max_steps`` moves, at least one.
 
@@ -82,14 +83,22 @@ def play(
         action, subset, axis = choose(host, agent, position, numbers, of_lanes)
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
+        if first_moves is not None:
+            first_moves.see(subset, axis)
         games.advance(*kernel.move(games.points, subset, axis, reposition))
 
+    if first_moves is not None:
+        first_moves.begin(starts)
     graphs = Graphs(recorder_of(starts.device))
     for _ in range(max_steps):
         graphs.run("move", make_a_move)
+        if first_moves is not None:
+            first_moves.keep(games.points)
         # A CPU leaves out games that are over; on a GPU reading that would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
             break
+    if first_moves is not None:
+        first_moves.end(games.moves, games.finished)
     return games.moves.masked_fill(~games.finished, max_steps), games.finished, games.moves
 
 
@@ -133,6 +142,58 @@ class _Games:
         return num_left > 0
 
 
+class FirstMoves:
+    """Takes down how the first game of each member begins, while games are played.
+
+    Nothing waits for the device before `records`.
+    """
+
+    def __init__(self, num_moves: int) -> None:
+        self._num_moves = num_moves  # up to which they are kept
+        self._positions: list[Tensor] = []  # each int32 (P, N, D)
+        self._choices: list[tuple[Tensor, Tensor]] = []  # each bool (P, D) and int64 (P,)
+        self._seen: tuple[Tensor, Tensor]
+        self._end: tuple[Tensor, Tensor]
+
+    def begin(self, starts: Tensor) -> None:
+        self._positions.append(starts[:, 0])
+
+    def see(self, subset: Tensor, axis: Tensor) -> None:
+        """Look at a choice, bool (P, A, D) and int64 (P, A); as part of a move it is recorded."""
+        # The first game stays the first of those in progress until it is over.
+        self._seen = subset[:, 0], axis[:, 0]
+
+    def keep(self, points: Tensor) -> None:
+        """Keep the choice that was seen last, which led to ``points`` int32 (P, A, N, D)."""
+        if len(self._choices) < self._num_moves:
+            subset, axis = self._seen
+            self._choices.append((subset.clone(), axis.clone()))
+            self._positions.append(points[:, 0].clone())
+
+    def end(self, moves: Tensor, finished: Tensor) -> None:
+        """Learn how many moves each game took, int64 (P, G), and whether it finished, bool."""
+        self._end = moves[:, 0], finished[:, 0]
+
+    def records(self) -> "list[GameRecord]":
+        """Return the game of each member."""
+        positions = torch.stack(self._positions, dim=1).cpu()
+        choices = zip(*self._choices, strict=True)
+        subsets, axes = (torch.stack(each, dim=1).cpu() for each in choices)
+        ends = (each.tolist() for each in self._end)
+        members = zip(positions, subsets, axes.tolist(), *ends, strict=True)
+        return [_game_record(*member) for member in members]
+
+
+def _game_record(
+    positions: Tensor, subsets: Tensor, axes: Sequence[int], num_moves: int, is_over: bool
+) -> "GameRecord":
+    """Put a game together from its positions (T + 1, N, D), subsets (T, D) and T axes."""
+    left = rules.is_live(positions).sum(dim=-1).tolist()
+    shown = min(num_moves, len(axes))
+    moves = zip(positions[:shown], subsets[:shown], axes[:shown], left[1 : shown + 1], strict=True)
+    return GameRecord(tuple(Move(*move) for move in moves), positions[shown], is_over, num_moves)
+
+
 MAX_POINTS_WIDTH = 72  # characters of a position that a line shows; longer ones are cut
 
 
@@ -144,11 +205,35 @@ class Move:
     points_left: int
 
 
+COLUMNS = ("move", "points before", "host", "agent", "points left")
+
+
 @dataclass(frozen=True)
 class GameRecord:
     moves: tuple[Move, ...]
-    last: Tensor  # int32 (N, D), the position after the last move
+    last: Tensor  # int32 (N, D), the position after these moves
     is_over: bool  # false if the game was cut off or exceeds the bound of the rules
+    num_moves: int  # of the whole game, of which ``moves`` may be the first
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a row a move, its cells under COLUMNS."""
+        return [
+            (
+                str(number),
+                _cut(points_text(move.points)),
+                subset_text(move.subset),
+                str(move.axis),
+                str(move.points_left),
+            )
+            for number, move in enumerate(self.moves, start=1)
+        ]
+
+    def ending(self) -> str:
+        end = "over" if self.is_over else "not over"
+        end += f" after {self.num_moves} move" + "s" * (self.num_moves != 1)
+        if len(self.moves) < self.num_moves:
+            return f"{end}, of which the first {len(self.moves)} are shown"
+        return f"{end}: {_cut(points_text(self.last))}"
 
 
 @torch.no_grad()
@@ -174,25 +259,19 @@ def record_game(
         moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))
         points, is_capped = after[0, 0], bool(capped)
     is_over = bool(rules.is_over(points)) and not is_capped
-    return GameRecord(tuple(moves), points.cpu(), is_over)
+    return GameRecord(tuple(moves), points.cpu(), is_over, len(moves))
 
 
 def transcript(game: GameRecord) -> str:
     """Write a game, a line a move: number, position, subset, axis, points left."""
-    positions = [_cut(points_text(move.points)) for move in game.moves]
-    width = max(map(len, positions), default=0)
-    subsets = [subset_text(move.subset) for move in game.moves]
-    subset_width = max(map(len, subsets), default=0)
+    rows = game.rows()
+    width, subset_width = (max((len(row[k]) for row in rows), default=0) for k in (1, 2))
     lines = [
-        f"{number:3}  {position:{width}}  host {subset:{subset_width}}  agent {move.axis}"
-        f"  points {move.points_left}"
-        for number, (move, position, subset) in enumerate(
-            zip(game.moves, positions, subsets, strict=True), start=1
-        )
+        f"{number:>3}  {position:{width}}  host {subset:{subset_width}}  agent {axis}"
+        f"  points {left}"
+        for number, position, subset, axis, left in rows
     ]
-    end = "over" if game.is_over else "not over"
-    moves = f"{len(game.moves)} move" + "s" * (len(game.moves) != 1)
-    return "\n".join([*lines, f"{end} after {moves}: {_cut(points_text(game.last))}"])
+    return "\n".join([*lines, game.ending()])
 
 
 def _cut(text: str) -> str:

@@ -137,11 +137,14 @@ def test_recorded_evaluations_are_the_evaluations_themselves(
     recorded.train(2)
     # A CPU looks which games are over; a GPU does not.
     monkeypatch.setattr(playing._Games, "leave_out_stopped", lambda games: True)
-    metrics = recorded.evaluate(num_games=20, split="evaluation")
+    evaluations = recorded.evaluate(num_games=20, split="evaluation")
     num_matches = sum(map(len, recorded.config.measured_against().values()))
     assert on_tape() == num_matches
     monkeypatch.undo()
-    assert metrics == recorded.evaluate(num_games=20, split="evaluation")
+    texts = [sample.markdown() for samples in recorded.samples for sample in samples]
+    assert evaluations == recorded.evaluate(num_games=20, split="evaluation")
+    again = [sample.markdown() for samples in recorded.samples for sample in samples]
+    assert texts == again != []
 
 
 def test_who_looks_for_anomalies_makes_every_launch(tiny_config, on_tape):
