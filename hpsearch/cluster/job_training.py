@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from hpsearch.cluster.failures import DIVERGED, HUNG, RankLostError, StopFlag
@@ -29,11 +29,11 @@ from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.snapshot import JobPlace, MemberPlace
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberTexts
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.actors import Played
 from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.evaluation import Metrics, SampleGame
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
 TIMELINE_SECONDS = 10.0  # between two writes of what actors and learner did
@@ -46,6 +46,8 @@ class TrainingProgress:
     steps: tuple[int, ...]
     steps_per_second: float
     measured: Mapping[int, Metrics]  # by trial: the evaluations of this moment
+    samples: Mapping[int, Sequence[SampleGame]] = field(default_factory=dict)
+    """by trial: some of the games of the last evaluation"""
 
 
 Watcher = Callable[[TrainingProgress], None]
@@ -162,12 +164,15 @@ class JobTraining:
                     member.trial.request_save()
             metrics, broken = self._evaluations.evaluate(self._monitor.sections)
             self._drop(broken)
+            if metrics:
+                self._monitor.write_texts(self._sample_texts)
             with self._monitor.sections("checkpoint"):
                 self._checkpoints.save_due(slots, metrics)
             self._monitor.beat()
             if slots.members and self._watcher is not None:
                 steps = tuple(slots.steps.values())
-                self._watcher(TrainingProgress(steps, self._steps_per_second, metrics))
+                speed, samples = self._steps_per_second, self._evaluations.samples
+                self._watcher(TrainingProgress(steps, speed, metrics, samples))
             self._finish()
             self._admit()
             self._beat()
@@ -181,6 +186,19 @@ class JobTraining:
             place = MemberPlace(member.name, step, trial.training_log, trial.tensorboard)
             self._places.setdefault(member.number, place)
         return [self._places[member.number] for member in self._slots.members.values()]
+
+    def _sample_texts(self) -> list[MemberTexts]:
+        """Return the sample games of the members that were measured now."""
+        samples, steps = self._evaluations.samples, self._slots.steps
+        return [
+            MemberTexts(
+                self._places[member.number],
+                steps[row],
+                {f"games/{sample.role}": sample.markdown() for sample in samples[member.number]},
+            )
+            for row, member in self._slots.members.items()
+            if member.number in samples
+        ]
 
     # Training.
 

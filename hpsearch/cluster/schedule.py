@@ -1,7 +1,7 @@
 """When the members of a population are saved and measured, and which checkpoints are kept."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hpsearch.trainers.checkpoint import RECORD, BestRecord, read_best
 from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
-from hpsearch.trainers.evaluation import Evaluation, Metrics
+from hpsearch.trainers.evaluation import Evaluation, Metrics, SampleGame
 from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
@@ -125,6 +125,8 @@ class EvaluationSchedule:
     def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
         self._slots = slots
         self._rules = rules
+        self.samples: dict[int, Sequence[SampleGame]] = {}
+        """by trial: some of the games of the last evaluation"""
 
     @property
     def is_due(self) -> bool:
@@ -143,6 +145,7 @@ class EvaluationSchedule:
         for row, member in due.items():
             member.report(slots.steps[row], measured[row])
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
+        self.samples = {member.number: slots.trainer.samples[row] for row, member in due.items()}
         return metrics, self._end_broken(due)
 
     def finish(self, sections: Sections) -> list[int]:

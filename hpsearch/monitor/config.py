@@ -48,7 +48,7 @@ class MonitorConfig:
     training_log: bool
     """a line a snapshot in the training log: losses, rates and whatever else is switched on"""
     tensorboard: bool
-    """the same for TensorBoard"""
+    """the same for TensorBoard, and a sample game of each role after each evaluation"""
     layer_statistics: bool
     """mean and standard deviation of the weights and gradients of every layer"""
     timings: bool

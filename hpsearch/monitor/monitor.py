@@ -20,7 +20,13 @@ from torch import Tensor
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switching_off
-from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
+from hpsearch.monitor.snapshot import (
+    JobPlace,
+    MemberPlace,
+    MemberSnapshot,
+    MemberTexts,
+    MonitorSnapshot,
+)
 from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, OnHang, StepProfiler, Watchdog
 
 
@@ -108,6 +114,11 @@ class JobMonitor:
             return {}
         sentences = (divergence(member.scalars, max_loss) for member in snapshot.members)
         return {index: sentence for index, sentence in enumerate(sentences) if sentence}
+
+    def write_texts(self, texts: Callable[[], Sequence[MemberTexts]]) -> None:
+        """Write texts of members where some are shown; else ``texts`` is not called."""
+        if self._sinks.has_readers:
+            self._sinks.write_texts(time.time(), texts())
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
         self._members = list(members)

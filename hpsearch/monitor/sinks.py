@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, runtime_checkable
 
 from hpsearch.files import forget_after
 from hpsearch.monitor.config import MonitorConfig
@@ -14,6 +14,7 @@ from hpsearch.monitor.snapshot import (
     MemberFiles,
     MemberPlace,
     MemberSnapshot,
+    MemberTexts,
     MonitorSnapshot,
 )
 
@@ -26,6 +27,14 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class TextSink(Sink, Protocol):
+    """One that also shows texts."""
+
+    def write_texts(self, at: float, texts: Sequence[MemberTexts]) -> None:
+        """Write texts of members; ``at`` is when, in seconds since the epoch."""
+
+
 class Sinks:
     def __init__(self, makers: Mapping[str, Callable[[], Sink]]) -> None:
         """Make the sinks; warnings call each by its key in ``makers``."""
@@ -35,9 +44,26 @@ class Sinks:
                 self._sinks[name] = make()
 
     def write(self, snapshot: MonitorSnapshot) -> None:
+        self._write(lambda sink: sink.write(snapshot))
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether one of them shows texts."""
+        return any(isinstance(sink, TextSink) for sink in self._sinks.values())
+
+    def write_texts(self, at: float, texts: Sequence[MemberTexts]) -> None:
+        """Write to the sinks that show texts."""
+
+        def write(sink: Sink) -> None:
+            if isinstance(sink, TextSink):
+                sink.write_texts(at, texts)
+
+        self._write(write)
+
+    def _write(self, write: Callable[[Sink], None]) -> None:
         for name, sink in list(self._sinks.items()):
             with switching_off(name):
-                sink.write(snapshot)
+                write(sink)
                 continue
             self._close(name)  # it failed
 

@@ -59,6 +59,15 @@ class MonitorSnapshot:
     job: Mapping[str, float]  # steps_per_second and, while switched on, the use of resources
 
 
+@dataclass(frozen=True)
+class MemberTexts:
+    """What is to be read of one member at one step, in Markdown, by name."""
+
+    place: MemberPlace
+    step: int
+    texts: Mapping[str, str]
+
+
 class File(Protocol):
     def flush(self) -> None: ...
 
@@ -85,11 +94,14 @@ class MemberFiles(ABC, Generic[FileT]):
         for place in self._files.keys() - {member.place for member in snapshot.members}:
             self._files.pop(place).close()
         for member in snapshot.members:
-            if member.place not in self._files:
-                self._files[member.place] = self.begin(member.place)
-            file = self._files[member.place]
+            file = self.file(member.place)
             self.add(file, snapshot, member)
             file.flush()
+
+    def file(self, place: MemberPlace) -> FileT:
+        if place not in self._files:
+            self._files[place] = self.begin(place)
+        return self._files[place]
 
     def close(self) -> None:
         for file in self._files.values():

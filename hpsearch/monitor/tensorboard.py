@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, BinaryIO, Final
 
@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpsearch.monitor.config import needed
-from hpsearch.monitor.snapshot import MemberFiles, MemberPlace, MemberSnapshot, MonitorSnapshot
+from hpsearch.monitor.snapshot import (
+    MemberFiles,
+    MemberPlace,
+    MemberSnapshot,
+    MemberTexts,
+    MonitorSnapshot,
+)
 
 POLYNOMIAL: Final = 0x82F63B78  # Castagnoli's, bits reversed
 ALL_ONES: Final = 0xFFFFFFFF
@@ -56,6 +62,22 @@ class EventFile:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         tagged = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        self.write_summary(at, step, Summary(value=tagged))
+
+    def write_texts(self, at: float, step: int, texts: Mapping[str, str]) -> None:
+        """Append one event that holds all the texts, in Markdown, by their tags."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+        from tensorboard.plugins.text.metadata import create_summary_metadata
+
+        tagged = [
+            Summary.Value(
+                tag=tag,
+                metadata=create_summary_metadata(display_name="", description=""),
+                tensor=TensorProto(dtype="DT_STRING", string_val=[text.encode()]),
+            )
+            for tag, text in texts.items()
+        ]
         self.write_summary(at, step, Summary(value=tagged))
 
     def write_summary(self, at: float, step: int, summary: Any) -> None:
@@ -112,7 +134,7 @@ def _effects() -> NDArray[np.uint32]:
 
 
 class TensorBoard(MemberFiles[EventFile]):
-    """Writes every snapshot as one event a member: one folder a member, one file an attempt."""
+    """Writes a snapshot, or texts, as one event a member: a folder a member, a file an attempt."""
 
     def __init__(self) -> None:
         """UsageError if tensorboard is not installed."""
@@ -131,3 +153,9 @@ class TensorBoard(MemberFiles[EventFile]):
         values |= {f"milliseconds/{name}": timing.mean for name, timing in snapshot.timings.items()}
         values |= {f"job/{name}": value for name, value in snapshot.job.items()}
         file.write(snapshot.at, member.step, values)
+
+    def write_texts(self, at: float, texts: Sequence[MemberTexts]) -> None:
+        for member in texts:
+            file = self.file(member.place)
+            file.write_texts(at, member.step, member.texts)
+            file.flush()

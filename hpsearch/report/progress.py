@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -23,7 +23,7 @@ from hpsearch.terminal import is_live, print_line, text_table
 
 if TYPE_CHECKING:
     from hpsearch.cluster.job_training import TrainingProgress  # which loads torch
-    from hpsearch.trainers.evaluation import Metrics
+    from hpsearch.trainers.evaluation import Metrics, SampleGame
 
 LOG_SECONDS = 10.0
 
@@ -136,7 +136,7 @@ class LivePanel:
     """A panel on a terminal, drawn over again and again; in a log, a line now and then."""
 
     def __init__(self, console: Console, live: Live | None) -> None:
-        self._console = console
+        self.console = console
         self._live = live
         self._next_line = 0.0
         self._began = time.monotonic()
@@ -155,7 +155,7 @@ class LivePanel:
             self._live.update(panel())
         elif key != self._key or now >= self._next_line:
             self._next_line = now + LOG_SECONDS
-            print_line(self._console, line())
+            print_line(self.console, line())
         self._key = key
 
     def show_progress(self, progress: Progress) -> None:
@@ -234,6 +234,7 @@ class TrainingDisplay:
         measured = standing.measured.get(0)
         if measured is not None:
             self._metrics, self._num_measured = measured, self._num_measured + 1
+        samples = standing.samples.get(0, ())
         passed = duration_text(self._shown.elapsed)
         left = duration_text((self._num_steps - step) / speed) if speed else "unknown"
 
@@ -244,6 +245,7 @@ class TrainingDisplay:
                 Text(f"time:   {passed} passed, {left} left"),
                 ProgressBar(total=self._num_steps, completed=step, width=60),
                 metrics_table({name: asdict(rho) for name, rho in self._metrics.items()}),
+                *sample_tables(self._shown.console, samples, lines_above=5 + len(self._metrics)),
             )
 
         metrics = metrics_text(measured or {})
@@ -252,6 +254,32 @@ class TrainingDisplay:
             f"time left {left}{f' | {metrics}' if metrics else ''}"
         )
         self._shown.show(panel, lambda: line, key=self._num_measured)
+
+
+def sample_tables(
+    console: Console, samples: Sequence["SampleGame"], *, lines_above: int
+) -> Iterator[RenderableType]:
+    """Yield the sample games for which a terminal has room below so many lines."""
+    left = console.height - lines_above
+    for sample in samples:
+        rows = sample.game.rows()
+        left -= len(rows) + 4
+        if left < 0:
+            return
+        yield Text(f"\n{sample.title}", style="bold")
+        yield game_table(console, rows)
+        yield Text(sample.game.ending(), no_wrap=True, overflow="ellipsis")
+
+
+def game_table(console: Console, rows: Sequence[Sequence[str]]) -> Table:
+    """Return a game's rows as a table in which long positions are cut at the console's width."""
+    from hpsearch.trainers.playing import COLUMNS
+
+    table = text_table(COLUMNS, rows, left=("points before", "host"))
+    points = table.columns[1]
+    points.no_wrap, points.overflow, points.ratio = True, "ellipsis", 1
+    table.width = console.measure(table).maximum
+    return table
 
 
 def metrics_text(metrics: "Metrics") -> str:

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from event_files import read_texts
 from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 
 from hpsearch import yaml_file
@@ -601,6 +602,10 @@ def test_observers_of_a_job_that_was_killed_again_and_again(
         scalars = read_scalars(job.study.trial(number).tensorboard)
         assert [step for step, _ in scalars["host/loss"]] == [2, 4, 6, 8, 10, 12]
         assert dict(scalars["host/loss"]) == pytest.approx(logged(job, number), rel=1e-6)
+        games = read_texts(job.study.trial(number).tensorboard)
+        steps = [row["step"] for row in job.study.trial(number).read_metrics()]
+        assert [step for step, _ in games["games/host"]] == steps
+        assert games == read_texts(whole.study.trial(number).tensorboard)
 
 
 def logged(job, number):

@@ -9,6 +9,7 @@ import torch
 from hpsearch.monitor.monitor import divergence
 from hpsearch.monitor.resources import LayerTensors
 from hpsearch.monitor.sinks import switching_off
+from hpsearch.monitor.snapshot import MemberTexts
 
 
 def scalars(*losses):
@@ -94,6 +95,18 @@ def test_members_that_leave(make_monitor, make_places):
         [row["scalars"]["host/loss"] for row in rows(place)] for place in make_places(0, 0, 0)
     ]
     assert losses == [[1.0, 4.0], [2.0], [3.0, 5.0]]
+
+
+def test_texts_are_asked_for_where_they_are_shown(make_monitor, make_places, capsys):
+    make_monitor(training_log=True).write_texts(must_not_be_called)
+    (place,) = make_places(0)
+    assert not place.tensorboard.exists()
+    monitor = make_monitor(training_log=True, tensorboard=True)
+    place.tensorboard.parent.mkdir(parents=True, exist_ok=True)
+    place.tensorboard.write_text("no folder")
+    monitor.write_texts(lambda: [MemberTexts(place, 2, {"games/host": "a game"})])
+    assert capsys.readouterr().out.startswith("TensorBoard is switched off and training goes on")
+    monitor.write_texts(must_not_be_called)
 
 
 def test_diverged_members_are_named(make_monitor):

@@ -3,7 +3,9 @@
 import warnings
 
 import pytest
+from event_files import read_texts
 
+from hpsearch.monitor.snapshot import MemberTexts
 from hpsearch.monitor.tensorboard import TensorBoard
 
 
@@ -73,3 +75,29 @@ def test_a_record_that_a_kill_cut_off(make_look, make_places, read_scalars):
     resumed.write(make_look(20, 2.0, places=[place]))
     resumed.close()
     assert read_scalars(place.tensorboard)["host/loss"] == [(10, 1.0), (20, 2.0)]
+
+
+def test_texts_beside_values(make_look, make_places, read_scalars):
+    board = TensorBoard()
+    first, second = make_places(0, 0)
+    board.write_texts(1.0, [MemberTexts(first, 5, {"games/host": "| a |\n| é |"})])
+    board.write(make_look(10, 1.0, 2.0))
+    board.write_texts(
+        2.0, [MemberTexts(place, 10, {"games/host": "b"}) for place in (first, second)]
+    )
+    board.close()
+    assert read_texts(first.tensorboard) == {"games/host": [(5, "| a |\n| é |"), (10, "b")]}
+    assert read_texts(second.tensorboard) == {"games/host": [(10, "b")]}
+    assert read_scalars(first.tensorboard)["host/loss"] == [(10, 1.0)]
+
+
+def test_texts_of_steps_that_are_made_again_replace_the_old_ones(make_places):
+    for begin, steps in ((0, (10, 20, 30)), (20, (30, 40))):
+        board = TensorBoard()
+        (place,) = make_places(begin)
+        for step in steps:
+            board.write_texts(1.0, [MemberTexts(place, step, {"games/host": f"{begin} {step}"})])
+        board.close()
+    assert read_texts(make_places(0)[0].tensorboard) == {
+        "games/host": [(10, "0 10"), (20, "0 20"), (30, "20 30"), (40, "20 40")]
+    }

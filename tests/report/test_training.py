@@ -5,7 +5,8 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
+import torch
+from rich.console import Console, Group
 from screens import Screen
 
 from hpsearch.cluster.job_training import TrainingProgress
@@ -16,7 +17,11 @@ from hpsearch.report.progress import (
     metrics_table,
     metrics_text,
     open_panel,
+    sample_tables,
 )
+from hpsearch.trainers.evaluation import SampleGame
+from hpsearch.trainers.playing import record_game
+from hpsearch.trainers.policies import ScriptedPolicy
 from hpsearch.trainers.rho import Rho
 
 METRICS = {
@@ -95,6 +100,81 @@ def test_a_terminal_shows_a_panel_with_the_last_metrics(terminal):
     assert "0:05 left" in last
     assert "0.2500 [0.2000, 0.3125]" in last
     assert "50.0%" in last
+
+
+@pytest.fixture
+def samples():
+    """Two games of three moves, the second one from a position that no line has room for."""
+    long = [[90 - 9 * k, k * k, (k + 7) ** 2 % 41] for k in range(10)]
+    starts = {"host": [[2, 0, 0], [0, 3, 0], [0, 0, 4]], "agent": long}
+    return [
+        SampleGame(
+            role,
+            "random",
+            record_game(
+                ScriptedPolicy("zeillinger"),
+                ScriptedPolicy("choose_last"),
+                torch.tensor(start, dtype=torch.int32),
+                max_steps=3,
+                reposition=True,
+                key=1,
+            ),
+        )
+        for role, start in starts.items()
+    ]
+
+
+def drawn(samples, *, height: int, width: int = 80, lines_above: int = 7) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height)
+    console.print(Group(*sample_tables(console, samples, lines_above=lines_above)))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_sample_game_below_the_metrics(samples):
+    assert drawn(samples[:1], height=14) == [
+        "",
+        "host against random, greedy",
+        " move  points before  host   agent  points left",
+        "    1  200 030 004    {0,1}      1            3",
+        "    2  220 030 004    {0,1}      1            2",
+        "    3  030 004        {1,2}      2            2",
+        "not over after 3 moves: 030 001",
+    ]
+
+
+@pytest.mark.parametrize(("height", "num_games"), [(13, 0), (14, 1), (20, 1), (21, 2), (60, 2)])
+def test_sample_games_are_shown_whole_where_there_is_room(samples, height, num_games):
+    lines = drawn(samples, height=height)
+    assert sum("against random, greedy" in line for line in lines) == num_games
+    assert len(lines) in (7 * num_games, 1)
+    assert 7 + 7 * num_games <= height or not num_games
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_long_positions_leave_room_for_the_choices(samples, width):
+    lines = drawn(samples[1:], height=20, width=width)
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= width
+    rows = samples[1].game.rows()
+    for line, (number, _, *choices) in zip(lines[3:6], rows, strict=True):
+        first, *_, subset, axis, left = line.split()
+        assert (first, subset, axis, left) == (number, *choices)
+
+
+def test_a_terminal_shows_the_samples_of_the_last_evaluation(terminal, samples):
+    file = Screen()
+    with open_panel(Console(file=file, width=100, height=40)) as panel:
+        display = TrainingDisplay(panel, 200)
+        display.show(TrainingProgress((50,), 20.0, {0: METRICS}, {0: samples}))
+        display.show(TrainingProgress((100,), 20.0, {}, {0: samples}))
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue()).rpartition("step:")[2]
+    assert "host against random, greedy" in last
+    assert "agent against random, greedy" in last
+
+
+def test_a_log_shows_no_samples(clock, samples):
+    standing = TrainingProgress((5,), 2.0, {0: METRICS}, {0: samples})
+    assert len(lines_of(clock, [(1.0, standing)])) == 1
 
 
 def test_the_table_of_metrics():
