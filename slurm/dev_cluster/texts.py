@@ -41,7 +41,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 
-# Tests wait for these. A requeued job waits for its old credentials to expire: 2 minutes by default.
+# Tests wait for these. A requeued job waits until its credentials expire: 2 minutes by default.
 AuthInfo=cred_expire=10
 KillWait=10
 SchedulerType=sched/backfill
