@@ -167,9 +167,9 @@ def test_a_trainer_that_does_not_fit_is_freed_before_the_next_is_built(pilot, mo
     job.write_next(2, [])
     build, built, alive = team.build, [], []
 
-    def watched(configs, ranks):
+    def watched(configs, ranks, actors):
         alive.append([trainer() is not None for trainer in built])
-        trainer = build(configs, ranks)
+        trainer = build(configs, ranks, actors)
         built.append(weakref.ref(trainer))
         return trainer
 

@@ -346,7 +346,7 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):
 def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, configs):
     job = new_job(tmp_path, configs)
 
-    def broken(configs, ranks):
+    def broken(configs, ranks, actors):
         raise ValueError("no such network")
 
     monkeypatch.setattr(team, "build", broken)
@@ -435,9 +435,7 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
     job.write_next(1, [second])
     job.write_next(2, [])
     built = []
-    monkeypatch.setattr(
-        team, "build", lambda configs, ranks: built.append(build(configs, ranks)) or built[0]
-    )
+    monkeypatch.setattr(team, "build", lambda *parts: built.append(build(*parts)) or built[0])
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
     assert len(built) == 1
