@@ -91,3 +91,17 @@ def test_a_rank_that_ends_before_it_has_met_the_others_ends_all(write):
         first.children()[0].kill()
         code, output = training.process.wait(ENDING_SECONDS), training.end(signal.SIGKILL)[1]
     assert (code, "hpsearch: the process of rank 1 ended" in output) == (8, True)
+
+
+@pytest.mark.slow
+def test_games_end_two_ranks_with_the_step_that_ends_one(write, train):
+    folder = write(SHARDED, "dqn")
+    ends = []
+    for ranks in ("1", "2"):
+        assert train("--name", ranks, "--ranks", ranks, "end.games=400")[0] == 0
+        (attempt,) = TrialDir(folder / "runs" / ranks).attempts
+        ended = attempt.read_result()
+        ends.append((ended.status, ended.step, ended.ended_by, ended.message))
+    assert ends[0] == ends[1]
+    assert (ends[0][0], ends[0][2]) == ("finished", "games")
+    assert ends[0][1] < 300

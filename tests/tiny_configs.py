@@ -38,6 +38,7 @@ _COMMON = {
     "deterministic": False,
     "detect_anomaly": False,
     "steps": 12,
+    "end": {"games": None, "seconds": None, "target": None, "plateau": None},
     "dimension": 3,
     "max_num_points": 4,
     "max_value": 5,

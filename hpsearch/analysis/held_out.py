@@ -150,8 +150,8 @@ def exploited_values(view: StudyView, trial: Trial, num_games: int, response_ste
 
 
 def _last_checkpoint(view: StudyView, trial: Trial) -> Path:
-    steps = view.config(trial)["steps"]
-    return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
+    folder = view.folder.trial(trial.number).checkpoints
+    return checkpoint.path_of(folder, view.last_step(trial))
 
 
 def _failed(view: StudyView, trained: StudyView, compared: Sequence[Candidate]) -> dict[str, int]:

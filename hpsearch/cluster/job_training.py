@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import get_args
 
+from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import DIVERGED, HUNG, RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.local_matches import LocalMatches
@@ -81,7 +82,8 @@ class JobTraining:
         self._slots = Slots(members, team)
         self._config: CommonConfig = members[0].config
         self._checkpoints = CheckpointPolicy(self._config)
-        self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation)
+        self._endings = Endings(self._slots)
+        self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation, self._endings)
         self._local_matches = LocalMatches(self._slots, self._checkpoints)
         self._steps_per_second = 0.0
         self._next_look = 0.0  # for more trials
@@ -133,6 +135,8 @@ class JobTraining:
         if not slots.members:
             return
         slots.read_steps()
+        for row, member in slots.members.items():
+            self._endings.resume(row, saved.get(member.number))
         self._clock = slots.oldest_step or 0
         places, device = self._member_places(), slots.trainer.device
         self._monitor = JobMonitor(self._config.monitor, self._place, places, device, self._hang)
@@ -210,14 +214,19 @@ class JobTraining:
             due.append(self._evaluations.steps_until_due(step))
             due.append(self._checkpoints.steps_until_due(step))
             due.append(slots.members[row].config.steps - step)
-        others = (self._steps_until_seat(), self._local_matches.steps_until_due())
+        others = (
+            self._steps_until_seat(),
+            self._local_matches.steps_until_due(),
+            self._endings.steps_until_due(),
+        )
         due += (steps for steps in others if steps is not None)
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
         slots.team.train(steps)
         slots.read_steps()  # waits for the device, so that the clock is right
-        self._steps_per_second = steps / (time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._steps_per_second = steps / seconds
         self._clock += steps
         diverged = self._monitor.after_steps(
             self._clock, list(slots.steps.values()), slots.statistics, slots.layers
@@ -227,6 +236,7 @@ class JobTraining:
         for row, sentence in failed.items():
             slots.members[row].end("failed", slots.steps[row], kind=DIVERGED, message=sentence)
         self._drop(failed)
+        self._endings.trained(seconds)
 
     def _finish(self) -> None:
         self._drop(self._evaluations.finish(self._monitor.sections))
@@ -248,7 +258,8 @@ class JobTraining:
 
     def _seat(self, queue: TrialQueue) -> bool:
         """Begin all waiting trials that may and have a row; return whether there were any."""
-        slots, oldest, has_seated = self._slots, self._slots.oldest_step, False
+        slots, oldest = self._slots, self._slots.oldest_step
+        seated: dict[int, int | None] = {}  # by row: the step of the newest checkpoint
         interval = self._config.evaluation.interval
 
         def may_begin(member: Member) -> bool:
@@ -256,14 +267,18 @@ class JobTraining:
 
         while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
             self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
-            saved, errors = go_on(slots.team, {slots.seat(member): member}, in_step=False)
+            row = slots.seat(member)
+            saved, errors = go_on(slots.team, {row: member}, in_step=False)
             self._checkpoints.note(saved)
+            seated[row] = saved.get(member.number)
             for row, error in errors.items():  # the others train on
                 slots.give_up(row, error)
-            has_seated = True
-        if has_seated:
+        if seated:
             slots.read_steps()
-        return has_seated
+        for row, step in seated.items():
+            if row in slots.members:
+                self._endings.resume(row, step)
+        return bool(seated)
 
     def _steps_until_seat(self) -> int | None:
         oldest = self._slots.oldest_step

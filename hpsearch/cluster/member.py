@@ -5,6 +5,7 @@ have ended. If the job ends first, the driver gives the trial to another job.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.monitor.resources import LayerTensors
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
+from hpsearch.trainers.config.ending import Ending
 from hpsearch.trainers.evaluation import Evaluation, Metrics
 from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
@@ -68,12 +70,14 @@ class Member:
             self.end(control.stop, step)
         return control.stop is not None
 
-    def report(self, step: int, evaluation: Evaluation) -> None:
+    def report(self, step: int, evaluation: Evaluation, *, is_last: bool = False) -> None:
+        """Add an evaluation to the learning curve; after the last the member ends early."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
         games = {name: asdict(counted) for name, counted in evaluation.games.items()}
         CurveFile(self.trial.games).append({**row, "games": games})
-        metrics = plain_metrics(evaluation.metrics)
-        self.trial.append_metrics({**row, "metrics": metrics, "entropies": evaluation.entropies})
+        metrics, mark = plain_metrics(evaluation.metrics), {"last": True} if is_last else {}
+        entropies = {"entropies": evaluation.entropies}
+        self.trial.append_metrics({**row, "metrics": metrics, **entropies, **mark})
 
     def fail(self, error: Exception, step: int) -> None:
         """Say that the attempt failed, unless it has said how it ended."""
@@ -88,15 +92,32 @@ class Member:
         metrics: Metrics | None = None,
         kind: str | None = None,
         message: str = "",
+        ended_by: Ending | None = None,
     ) -> None:
         """Say how the attempt ended; the last thing that a member writes."""
-        measured = plain_metrics(metrics or {})
-        result = records.AttemptResult(self.assignment.token, status, step, kind, message, measured)
-        self.attempt.write_result(result)
+        self.attempt.write_result(
+            records.AttemptResult(
+                token=self.assignment.token,
+                status=status,
+                step=step,
+                kind=kind,
+                message=message,
+                metrics=plain_metrics(metrics or {}),
+                ended_by=ended_by,
+            )
+        )
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
     return {name: asdict(value) for name, value in metrics.items()}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a member ended before its steps were made."""
+
+    by: Ending
+    sentence: str
 
 
 class TrialQueue:
@@ -203,6 +224,10 @@ class Slots:
         """by row, in the order of their coming, which every method keeps"""
         self.steps = dict.fromkeys(self.members, 0)
         """the same, as last read: a device that has failed would not tell"""
+        self.seconds: defaultdict[int, float] = defaultdict(float)
+        """by trial: of training, in all attempts; counted where it may end the member"""
+        self.ended: dict[int, Ended] = {}
+        """by trial: what ended it before its steps were made"""
 
     def build(self, *, may_stay_empty: bool) -> None:
         """Seat the members, fresh, in the trainer that is there if it fits, else in a new one.
@@ -241,6 +266,10 @@ class Slots:
     def oldest_step(self) -> int | None:
         """The step of the member that came first, not the largest; None without members."""
         return next(iter(self.steps.values()), None)
+
+    def has_ended(self, row: int) -> bool:
+        member = self.members[row]
+        return self.steps[row] >= member.config.steps or member.number in self.ended
 
     def read_steps(self) -> None:
         """Ask the trainer for the steps; waits for the device."""

@@ -11,6 +11,7 @@ from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import Adoption, Keep, Matches, Perturb, Truncation
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.checkpoint_name import step_of
+from hpsearch.trainers.config.ending import Ending
 from hpsearch.trainers.config.players import Role
 
 Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
@@ -190,6 +191,7 @@ class AttemptResult:
     kind: str | None  # of the failure, None where there was none
     message: str
     metrics: dict[str, dict[str, float]]  # by name: value, low, high, capped, games
+    ended_by: Ending | None = None  # what ended training before its steps, None where nothing did
 
     def check(self) -> Iterator[str]:
         for name, measured in self.metrics.items():

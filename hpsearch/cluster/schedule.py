@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
 from hpsearch.files import write_json
@@ -46,7 +47,7 @@ class CheckpointPolicy:
         for row, member in slots.members.items():
             step = slots.steps[row]
             best = self._better(member, step, measured.get(member.number))
-            kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
+            kind = self._kind(slots, row, is_best=best is not None, is_late=is_late)
             if best is not None:
                 # First: what goes on from the checkpoint would not measure it again.
                 folder = member.trial.checkpoints
@@ -62,7 +63,8 @@ class CheckpointPolicy:
     def save(self, slots: Slots, row: int, kind: str) -> None:
         member = slots.members[row]
         folder = member.trial.checkpoints
-        slots.team.do_together(Trainer.save, folder, row, kind, _parents(member))
+        how = row, kind, _parents(member), slots.seconds[member.number]
+        slots.team.do_together(Trainer.save, folder, *how)
         settle_best(folder)
         self.saved[member.number] = int(slots.trainer.step[row])
         checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
@@ -77,15 +79,15 @@ class CheckpointPolicy:
             pinned.add(shared)
         return pinned
 
-    def _kind(self, member: Member, step: int, *, is_best: bool, is_late: bool) -> str | None:
-        is_requested = member.trial.take_save_request()
-        if step >= member.config.steps:
+    def _kind(self, slots: Slots, row: int, *, is_best: bool, is_late: bool) -> str | None:
+        is_requested = slots.members[row].trial.take_save_request()
+        if slots.has_ended(row):
             return checkpoint.FINAL
         if is_requested:
             return checkpoint.REQUESTED
         if is_best:
             return checkpoint.BEST
-        if self.is_due(step):
+        if self.is_due(slots.steps[row]):
             return checkpoint.PERIODIC
         return checkpoint.TIMED if is_late else None
 
@@ -122,9 +124,10 @@ def _parents(member: Member) -> tuple[str, ...]:
 
 
 class EvaluationSchedule:
-    def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
+    def __init__(self, slots: Slots, rules: EvaluationConfig, endings: Endings) -> None:
         self._slots = slots
         self._rules = rules
+        self._endings = endings
         self.samples: dict[int, Sequence[SampleGame]] = {}
         """by trial: some of the games of the last evaluation"""
 
@@ -143,13 +146,14 @@ class EvaluationSchedule:
         with sections("evaluation"):
             measured = slots.team.do_together(_evaluate, games, "evaluation")
         for row, member in due.items():
-            member.report(slots.steps[row], measured[row])
+            is_last = self._endings.measured(row, measured[row].metrics)
+            member.report(slots.steps[row], measured[row], is_last=is_last)
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
         self.samples = {member.number: slots.trainer.samples[row] for row, member in due.items()}
         return metrics, self._end_broken(due)
 
     def finish(self, sections: Sections) -> list[int]:
-        """Measure and end the members that have made all their steps; return their rows."""
+        """Measure the members that have ended, and say so; return their rows."""
         slots, done = self._slots, self._done()
         if not done:
             return []
@@ -159,17 +163,22 @@ class EvaluationSchedule:
         broken = self._end_broken(done)
         for row in done:
             if row not in broken:
-                metrics = measured[row].metrics
-                slots.members[row].end("finished", slots.steps[row], metrics=metrics)
+                self._tell_finished(row, measured[row].metrics)
         return done
+
+    def _tell_finished(self, row: int, metrics: Metrics) -> None:
+        slots, member = self._slots, self._slots.members[row]
+        ended = slots.ended.get(member.number)
+        message, ended_by = ("", None) if ended is None else (ended.sentence, ended.by)
+        step = slots.steps[row]
+        member.end("finished", step, metrics=metrics, message=message, ended_by=ended_by)
 
     def _due(self) -> dict[int, Member]:
         members, steps = self._slots.members, self._slots.steps
         return {r: member for r, member in members.items() if steps[r] % self._rules.interval == 0}
 
     def _done(self) -> list[int]:
-        members, steps = self._slots.members, self._slots.steps
-        return [row for row, member in members.items() if steps[row] >= member.config.steps]
+        return [row for row in self._slots.members if self._slots.has_ended(row)]
 
     def _end_broken(self, rows: Iterable[int]) -> list[int]:
         """End the members whose weights are no numbers any more; return their rows."""

@@ -210,7 +210,7 @@ def _last_players(
 ) -> tuple[Path, dict[str, SavedPlayer]]:
     """Return the checkpoint at the end of a trial, and the players that it holds, by role."""
     files = view.folder.trial(trial.number)
-    path = checkpoint.path_of(files.checkpoints, config["steps"])
+    path = checkpoint.path_of(files.checkpoints, view.last_step(trial))
     roles = read_config(config, source=str(files.config)).learning()
     try:
         return path, {role: load_player(path, role, device) for role in roles}

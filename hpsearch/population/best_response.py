@@ -20,6 +20,7 @@ from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.players import OTHER, host_first
 from hpsearch.trainers.metrics import PANELS
 from hpsearch.trainers.opponents import SavedPlayer, load_player
@@ -174,6 +175,7 @@ def _config(
     changes = {
         "seed": seed,
         "steps": steps,
+        "end": NEVER,
         "device": device,
         role: {"checkpoint": str(champion)},
         learner: _rescaled(section, steps / saved["steps"]),

@@ -46,6 +46,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "untrained": view.state.num_untrained,
         "tried_again": view.state.num_retries,
         "failures": dict(view.state.tally.failed),
+        "ended_early": dict(view.state.tally.ended),
         "gpu_hours": {**hours, "budget": view.study.spec.budget.gpu_hours},
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
@@ -151,6 +152,7 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "params": view.settings(trial),
         "attempts": trial.attempts,
         "failure": trial.failure,
+        "ended_by": trial.ended_by,
         "message": trial.message,
         "losses": [asdict(loss) for loss in trial.losses],
         "retry_of": trial.retry_of,
@@ -174,11 +176,19 @@ def _actor_lines(actors: Mapping[str, int]) -> Iterator[str]:
         )
 
 
+def endings_text(ended: Mapping[str, int]) -> str:
+    """Return how many trials ended before their steps were made, and by which keys of `end`."""
+    num = sum(ended.values())
+    keys = ", ".join(f"{ended[key]} by end.{key}" for key in sorted(ended))
+    return f"{num} trial{'' if num == 1 else 's'} ended before the last step: {keys}"
+
+
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         *([summary["message"]] if summary["message"] else ()),
         f"trials: {trials_text(summary)}",
+        *([endings_text(ended)] if (ended := summary["ended_early"]) else ()),
         *population_lines(summary["population"]),
         *cost_lines(summary),
         *(
@@ -354,5 +364,7 @@ def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     what = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
     line = f"{what} on {games:,.0f} games of the search"
     console.print(line, style="bold", highlight=False, soft_wrap=True)
+    if trial.ended_by is not None:
+        print_line(console, f"  {trial.message}")
     for name, setting in view.settings(trial).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)

@@ -19,8 +19,9 @@ from hpsearch.study.breeding.checks import SHARED, explorable_of
 from hpsearch.study.options import ListedOptions, SlurmOptions
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec, load_spec
-from hpsearch.study.spec_checks import disagreements, value_problem
+from hpsearch.study.spec_checks import END, disagreements, value_problem
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.metrics import metric_names
 
 HELD_OUT: Final = 1_000_000_000  # added to a study's seed, for seeds that no search has used
@@ -265,7 +266,8 @@ def write_bred(
     configs = [read_config(founder.config, source=founder.name) for founder in founders]
     _check_founders(studies[0], founders, configs)
     names = [study.spec.name for study in studies]
-    bases = [founder.config for founder in founders]
+    # Founders may have ended early; members train for whole intervals.
+    bases = [founder.config | {END: NEVER} for founder in founders]
     space = common_space([study.spec.space for study in studies], bases)
     if not space:
         raise UsageError(
@@ -360,6 +362,7 @@ def common_space(
         parent for space in spaces for parameter in space.values() for parent in parameter.when
     }
     shared = set(spaces[0]).intersection(*spaces, *(paths(config) for config in founders))
+    shared = {name for name in shared if name.partition(".")[0] != END}
     common = {}
     for name in sorted(shared - switches - {*SHARED, *GAME}):
         joined = _joined([space[name] for space in spaces])

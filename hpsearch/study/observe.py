@@ -23,6 +23,7 @@ class CurveReport:
     step: int
     trial: int
     value: float
+    is_last: bool = False  # whether it ended the training before all steps were made
 
 
 @dataclass(frozen=True)
@@ -127,23 +128,25 @@ class Observer:
         if self._known_curves.get(trial.number) == stamp:
             return []
         try:
-            values = self._new_values(trial)
+            reports = self._reports(trial)
         except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
             return []
-        if not values:
+        if not reports:
             self._known_curves[trial.number] = stamp
-        return [CurveReport(step, trial.number, value) for step, value in values.items()]
+        return reports
 
-    def _new_values(self, trial: Trial) -> dict[int, float]:
-        """Return the new values by step; of a step that stands there twice, the first counts."""
-        values: dict[int, float] = {}
+    def _reports(self, trial: Trial) -> list[CurveReport]:
+        """Return the new values; of a step that stands there twice, the first counts."""
+        reports: dict[int, CurveReport] = {}
         for row in self._folder.trial(trial.number).read_metrics():
             match row:
                 case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
                     match metrics.get(self._metric):
                         case {"value": float(value)} if isfinite(value):
-                            values.setdefault(step, value)
-        return {step: value for step, value in values.items() if self._is_rung(trial, step)}
+                            is_last = row.get("last") is True
+                            report = CurveReport(step, trial.number, value, is_last)
+                            reports.setdefault(step, report)
+        return [report for step, report in reports.items() if self._is_rung(trial, step)]
 
     def _result(
         self,

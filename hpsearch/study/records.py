@@ -199,7 +199,8 @@ class Trial:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """by name: value, low, high, capped, games"""
     failure: str | None = None
-    message: str = ""
+    message: str = ""  # how it failed, or what ended it early
+    ended_by: str | None = None  # key of `end` that ended it before its steps
     losses: list["Loss"] = field(default_factory=list)  # attempts that did not finish it
     is_alone: bool = False  # whether it took too much memory of a GPU with others
     retry_of: int | None = None  # the failed trial whose parameters this one tries again
@@ -321,6 +322,8 @@ class Tally:
     least: tuple[float, int] | None = None  # lowest value, and the first trial that has it
     greatest: tuple[float, int] | None = None  # the same with the highest value
     children: Counter[str] = field(default_factory=Counter)  # adopted or not failed, by operator
+    ended: Counter[str] = field(default_factory=Counter)
+    """finished trials that ended before their steps were made, by what ended them"""
 
     def ask(self, trial: Trial) -> None:
         if is_made(trial):
@@ -343,6 +346,8 @@ class Tally:
             self.newest_failed = [*self.newest_failed, trial.number][-NUM_NEWEST:]
             if is_made(trial) and not trial.is_adopted:
                 self.children -= Counter([_operator(trial)])
+        if trial.ended_by is not None:
+            self.ended[trial.ended_by] += 1
         if trial.told == COMPLETE and trial.value is not None:
             ours = (trial.value, trial.number)
             self.least = min(self.least or ours, ours)

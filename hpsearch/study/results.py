@@ -77,7 +77,7 @@ class Results(DriverPart):
             trial = self.state.trials[report.trial]
             if trial.is_over:
                 continue
-            last = report.step >= self._trials.config(trial).steps
+            last = report.is_last or report.step >= self._trials.config(trial).steps
             self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
             rungs = self._trials.num_rungs(trial)
@@ -186,6 +186,7 @@ class Results(DriverPart):
             "metrics": metrics,
             "failure": failure,
             "message": result.message,
+            "ended_by": result.ended_by,
         }
         files = self._folder.trial(trial.number)
         if trial.origin is not None:

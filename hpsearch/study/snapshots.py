@@ -39,7 +39,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 
-VERSION: Final = 1
+VERSION: Final = 2
 """of what the fold makes of events, and of the lines of trials: to be raised when either changes,
 since a snapshot of another version is not read; test_snapshots.py notices"""
 
@@ -119,7 +119,7 @@ _TALLY: Converters = {
     "lengths": lambda pairs: Counter(
         {tuple(length) if isinstance(length, list) else length: number for length, number in pairs}
     ),
-    **dict.fromkeys(("failed", "children"), Counter),
+    **dict.fromkeys(("failed", "children", "ended"), Counter),
     "lost": lambda lost: {kind: Lost(**record) for kind, record in lost.items()},
     **dict.fromkeys(("least", "greatest"), lambda pair: pair and tuple(pair)),
 }

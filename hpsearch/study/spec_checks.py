@@ -26,13 +26,14 @@ from hpsearch.study.space import ALGORITHM, SearchSpace, point_of, wanted_values
 from hpsearch.study.url import FROM_ENVIRONMENT, password, url_problem
 from hpsearch.trainers.checkpoint_name import STATE, step_of
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.metrics import metric_names
 
 WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 
 DEVICE, GPU = "device", "cuda"  # key of a trainer configuration, and its value for a GPU
-SHARDS = "shards"  # key of a trainer configuration
+SHARDS, END = "shards", "end"  # keys of a trainer configuration
 
 
 def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
@@ -145,7 +146,9 @@ def read_founders(
         except ConfigError as error:
             problems += [f"{where} {path}: {problem}" for problem in error.problems]
             continue
-        founders.append(to_plain(data["config"]))
+        own = to_plain(data["config"])
+        # A founder may have ended early; members that begin with it train for whole intervals.
+        founders.append(own | {END: NEVER} if END in own else own)
         configs.append(config)
         problems += disagreements(where, config, configs[0])
         known, parameters = set(paths(founders[-1])), sections.get("space", {})

@@ -13,6 +13,8 @@ from hpsearch.schema import Config
 from hpsearch.study import options
 from hpsearch.study.space import stored_point
 from hpsearch.study.spec import Study
+from hpsearch.study.spec_checks import END
+from hpsearch.trainers.config.ending import NEVER
 
 GP_TRIALS = 500
 
@@ -32,7 +34,20 @@ def remarks(study: Study) -> list[str]:
         )
     if study.spec.population is not None:
         return [*sentences, *_population_remarks(study, study.spec.population)]
+    sentences += _ending_remarks(study)
     return [*sentences, *_sampler_remarks(study)]
+
+
+def _ending_remarks(study: Study) -> Iterator[str]:
+    """Say that trials may end early, by the keys of `end` of any base or searched."""
+    rules = [rule for base in study.bases.values() for rule in base.get(END, NEVER).items()]
+    keys = {f"{END}.{key}" for key, value in rules if value is not None}
+    keys |= {path for path in study.space.parameters if path.partition(".")[0] == END}
+    if keys:
+        yield (
+            f"{', '.join(sorted(keys))} may end trials before their steps are made, all of which "
+            "the estimate counts"
+        )
 
 
 def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator[str]:

@@ -227,7 +227,9 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     trial.seconds, trial.began_at = trial.seconds_trained(event.at), None
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
-    trial.step = max(trial.step, event.data["step"])
+    # An attempt that went further may have been lost, and the next one ended sooner by its seconds.
+    furthest = 0 if status == "finished" else trial.step
+    trial.step = max(furthest, event.data["step"])
     repeated, kept = event.data.get("repeated_seconds", 0.0), event.data.get("kept")
     if repeated and trial.losses:  # what this attempt had to make again, the one before it lost
         before = trial.losses[-1]
@@ -253,6 +255,7 @@ def _told(state: StudyState, event: Event) -> None:
     trial.told, trial.value = event.data["state"], event.data["value"]
     trial.metrics = event.data["metrics"]
     trial.failure, trial.message = event.data["failure"], event.data["message"]
+    trial.ended_by = event.data.get("ended_by")
     del state.untold[trial.number]
     state.num_told[trial.told] += 1
     is_untrained = trial.origin is not None and not trial.origin.trains

@@ -89,6 +89,10 @@ class StudyView:
         """Return the training steps of a whole trial, without reading its configuration."""
         return self._steps(length(trial))
 
+    def last_step(self, trial: Trial) -> int:
+        """Return the step at which a finished trial ended, that of its last checkpoint."""
+        return trial.step if trial.ended_by is not None else int(self.config(trial)["steps"])
+
     def steps_told(self) -> int:
         """Return the training steps of all trials that have been told, however far they came."""
         lengths = self.state.tally.lengths

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import flush
-from hpsearch.schema import NonNegative, read
+from hpsearch.schema import NonNegative, Range, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -46,6 +46,7 @@ class Checkpoint:
     config: dict[str, Any]  # the member's complete trainer configuration
     parents: tuple[str, ...]  # sha256 of the checkpoints that this one descends from
     kind: str  # why it was written
+    seconds: float = 0.0  # of training that led to it, where they are counted
 
 
 Runs = tuple[tuple[NonNegative, ...], ...]
@@ -58,6 +59,7 @@ class _State:
     config: dict[str, Any]
     parents: tuple[str, ...]
     kind: str
+    seconds: Annotated[float, Range(low=0.0)] = 0.0
     shares: tuple[dict[str, Runs], ...] = ()
     """of each rank that wrote the checkpoint, where what it has of a tensor lies in the whole"""
 
@@ -148,7 +150,8 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
                 names = [name for name in every if name.startswith(prefix)]
                 parts.append({name: file.get_tensor(name) for name in names})
         tensors = parts[0] | _joined(parts, state.shares)
-        return Checkpoint(state.step, tensors, state.config, state.parents, state.kind)
+        plain = (state.config, state.parents, state.kind, state.seconds)
+        return Checkpoint(state.step, tensors, *plain)
     except SafetensorError as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
@@ -188,6 +191,11 @@ def parents_below(folder: Path) -> tuple[str, ...]:
 def saved_config(path: Path) -> dict[str, Any]:
     """Return the plain configuration of a checkpoint; a CorruptError if it cannot be read."""
     return _state(path).config
+
+
+def saved_seconds(path: Path) -> float:
+    """Return the seconds of training that led to a checkpoint; a CorruptError as above."""
+    return _state(path).seconds
 
 
 def saved_step(path: Path) -> int:

@@ -20,6 +20,7 @@ from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
 from hpsearch.schema import Positive, Range, field_hints, read
 from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
@@ -275,6 +276,7 @@ def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
         "deterministic": False,
         "detect_anomaly": False,
         "steps": pace.steps(OLD_STEPS),
+        "end": NEVER,
         "dimension": old.dimension,
         "max_num_points": old.max_num_points,
         "max_value": old.max_value,

@@ -274,6 +274,10 @@ class Rollouts(Generic[L]):
         never = torch.zeros_like(noise[..., 0])
         return seen._replace(next_subset=group.host(Turn(after, None, noise, never)))
 
+    def games_ended(self) -> Tensor:
+        """Return how many of this rank's games have ended, int64 (P,): each had a next start."""
+        return self.fused_game.starts.sum(dim=1)
+
     def places(self) -> dict[str, Tensor]:
         """Return which of all ranks' games are here, by the names of the state."""
         return prefixed("fused_game", dict.fromkeys(self.fused_game.state(), self.lanes))

@@ -229,6 +229,14 @@ class Trainer(ABC, Generic[C, L]):
 
     # Measuring.
 
+    def games_ended(self) -> list[int]:
+        """Return how many training games of each member have ended; waits for the device.
+
+        A game that is over or truncated has ended. All ranks call this, and count all their games.
+        """
+        games: list[int] = self.ranks.gather(self.rollouts.games_ended()).sum(dim=0).tolist()
+        return games
+
     def layers(self) -> LayerTensors:
         """Return every layer's weights and last gradients, by ROLE/LAYER."""
         weights: dict[str, Tensor] = {}
@@ -362,12 +370,18 @@ class Trainer(ABC, Generic[C, L]):
             self._steps_made[member] = int(state["step"])
 
     def save(
-        self, folder: Path, member: int, kind: str = PERIODIC, parents: Sequence[str] = ()
+        self,
+        folder: Path,
+        member: int,
+        kind: str = PERIODIC,
+        parents: Sequence[str] = (),
+        seconds: float = 0.0,
     ) -> Path:
         """Write a checkpoint of one member below ``folder`` and return its path.
 
-        ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from. All
-        ranks write one checkpoint, which any number of ranks can go on from.
+        ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from, and
+        ``seconds`` of training led to it, where they are counted. All ranks write one checkpoint,
+        which any number of ranks can go on from.
         OSError if the disk is full or not writable; older checkpoints stay.
         """
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
@@ -376,7 +390,7 @@ class Trainer(ABC, Generic[C, L]):
         for name in self._counts():
             if name in tensors:
                 tensors[name] = self.ranks.average(tensors[name].clone()) * self.ranks.size
-        saved = Checkpoint(step, tensors, config, tuple(parents), kind)
+        saved = Checkpoint(step, tensors, config, tuple(parents), kind, seconds)
         return checkpoint.save(folder, saved, self.ranks, self.places())
 
     def load(self, path: Path, member: int) -> None:

@@ -26,8 +26,13 @@ from drives import (
 from fakes import FakeExecutor, Fault
 from optuna.trial import TrialState
 
+from hpsearch.cluster.member import Member
+from hpsearch.study.observe import CurveReport
+from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
+from hpsearch.study.trials import Trials
+from hpsearch.trainers.evaluation import Evaluation
 
 ALONE = {"name": "local", "jobs": 1, "members_per_job": 1}
 
@@ -43,6 +48,26 @@ def jobs_of(study: Study) -> list[tuple[int, ...]]:
 
 
 # A whole study.
+
+
+def test_the_last_evaluation_before_an_early_end_does_not_prune(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a trial that has reached its target could be given up for it."""
+    write, report, told = Member.report, Trials.report, dict[int, bool]()
+
+    def ends_at_8(self: Member, step: int, evaluation: Evaluation) -> None:
+        write(self, step, evaluation, is_last=step == 8)
+
+    def noted(self: Trials, trial: Trial, seen: CurveReport, *, last: bool) -> bool:
+        told[seen.step] = last
+        return report(self, trial, seen, last=last)
+
+    monkeypatch.setattr(Member, "report", ends_at_8)
+    monkeypatch.setattr(Trials, "report", noted)
+    pruner = {"name": "median", "n_startup_trials": 2}
+    drive(new_study(tmp_path, pruner=pruner, budget={"trials": 1}), FakeExecutor())
+    assert told == {4: False, 8: True, 12: False, 16: True}
 
 
 @pytest.fixture(scope="module")

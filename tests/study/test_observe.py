@@ -169,6 +169,19 @@ def test_the_first_of_two_lines_of_a_step_counts(folder: StudyDir) -> None:
     assert look(state_of(0), folder, Looking("00001")).reports == (CurveReport(2, 0, 0.5),)
 
 
+def test_a_line_may_say_that_it_is_the_last(folder: StudyDir) -> None:
+    add_row(folder, 3, 2, 0.25)
+    metrics = {"m": {"value": 0.5}}
+    folder.trial(3).append_metrics({"step": 4, "metrics": metrics, "last": True})
+    folder.trial(3).append_metrics({"step": 6, "metrics": metrics, "last": "yes"})
+    reports = look(state_of(3), folder, Looking("00001")).reports
+    assert [(report.step, report.is_last) for report in reports] == [
+        (2, False),
+        (4, True),
+        (6, False),
+    ]
+
+
 def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
     folder.trial(1).attempt(1).write_result(result(1))
     seen = look(state_of(0, 1), folder, Looking("00001"))

@@ -91,6 +91,24 @@ def test_what_a_population_decides_is_not_searched(tmp_path, path):
     check(problems(tmp_path, space=space), rf"space.{path} must not be searched by a population")
 
 
+def test_members_train_for_whole_intervals(tmp_path):
+    rule = "must be null in a population, whose members all train for population.interval steps"
+    base = yaml_file.load(BASE)
+    ending = base["end"] | {
+        "games": 1000,
+        "target": {"metric": "rho/host/choose_first", "value": 0.1},
+    }
+    (tmp_path / "ending.yaml").write_text(yaml_file.dump(base | {"end": ending}))
+    messages = problems(tmp_path, base="ending.yaml")
+    check(messages, f"base's end.games {rule}", f"base's end.target {rule}")
+    space = LR | {"end.games": {"type": "int", "low": 500, "high": 1000}}
+    check(problems(tmp_path, space=space), f"space.end.games {rule}")
+    (tmp_path / "older.yaml").write_text(
+        yaml_file.dump({key: value for key, value in base.items() if key != "end"})
+    )
+    assert problems(tmp_path, base="older.yaml") == []
+
+
 @pytest.mark.parametrize("path", ["dimension", "max_num_points", "max_value", "reposition"])
 def test_members_meet_in_one_game(tmp_path, path):
     value = yaml_file.load(BASE)[path]

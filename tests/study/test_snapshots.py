@@ -499,7 +499,11 @@ def filled() -> StudyState:
             | {"job": "00001", "announced_at": 2.0, "began_at": 3.0, "seconds": 4.0}
             | {"reported": {5: 0.5}, "prune": True, "rungs": 1, "lost": 2, "step": 6, "kept": 5}
             | {"told": FAIL, "value": 0.25, "metrics": {"m": {"value": 0.25}}, "failure": "nan"}
-            | {"message": "NaN", "losses": [Loss(1, "nan", 2.0, 0.5, ("a", "b"))]}
+            | {
+                "message": "NaN",
+                "ended_by": "games",
+                "losses": [Loss(1, "nan", 2.0, 0.5, ("a", "b"))],
+            }
             | {"is_alone": True, "retry_of": 3, "origin": origin, "sha256": "cd"}
             | {"is_adopted": True, "takeovers": (takeover,)}
         )
@@ -515,7 +519,7 @@ def filled() -> StudyState:
     )
     lengths = Counter[Length]({5: 1, (16, "dqn"): 2, (None, None): 3})
     tally = Tally(lengths, Counter(nan=1), [7], {"nan": Lost(1, 2.0, 3.0)}, (0.1, 7), (0.2, 7))
-    tally.children = Counter(mutation=1)
+    tally.children, tally.ended = Counter(mutation=1), Counter(games=2)
     return StudyState(
         *({7: trial}, {"00001": job}, {}, {}, Counter(failed=1), 1.0, 1, 1, 1, "paused", "why"),
         *(1.0, 9, {"b", "a"}, [7], population, tally),
@@ -539,7 +543,10 @@ def test_every_field_comes_back() -> None:
 KINDS = ("trial", "job", "match")
 EVENTS = Path(__file__).parents[1] / "data/snapshot_events.jsonl"
 """of a population with a lost attempt, a failed trial and a lost match"""
-MADE_OF_THEM = {1: "5899ff464ee040465c35ee69637a0e1741010ed3c957bae8c3de0dd6fcf8f5cc"}
+MADE_OF_THEM = {
+    1: "5899ff464ee040465c35ee69637a0e1741010ed3c957bae8c3de0dd6fcf8f5cc",
+    2: "957e23c7c8a7298b591205244176211c66c35ffa61bb23771e9d5e6776d3be1a",
+}
 """sha256 of what the fold makes of the events, by `snapshots.VERSION`"""
 
 

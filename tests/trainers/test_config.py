@@ -107,6 +107,32 @@ DISAGREEMENTS = [
     ),
     (
         "dqn ppo",
+        {"end.target": {"metric": "panel/host", "value": 0.1}},
+        [
+            "end.target.metric unknown metric 'panel/host'; valid: rho/host/choose_first, "
+            "rho_sampled/host/choose_first"
+        ],
+    ),
+    (
+        "dqn ppo",
+        {"end.plateau": {"metric": "rho/host/chose_first", "evaluations": 0, "min_delta": -1.0}},
+        [
+            "end.plateau.evaluations must lie in [1, inf), but is 0",
+            "end.plateau.min_delta must lie in [0, inf), but is -1.0",
+        ],
+    ),
+    (
+        "dqn ppo",
+        {"end.games": 0, "end.seconds": 0.0, "end.plateau": {"metric": "rho/host/random"}},
+        [
+            "end.games must lie in [1, inf), but is 0",
+            "end.seconds must lie in (0, inf), but is 0.0",
+            "end.plateau.evaluations is missing",
+            "end.plateau.min_delta is missing",
+        ],
+    ),
+    (
+        "dqn ppo",
         {"opponents": POOL},
         [
             "opponents holds snapshots of two learning roles, but only one learns; leave them out, "
@@ -560,8 +586,9 @@ def test_a_configuration_survives_yaml(plain_config, algorithm, tmp_path):
 ROLE_NUMBERS = {"gamma", "max_grad_norm", "optim.args.lr", "optim.args.beta1"} | {
     f"optim.{key}" for key in ("args.beta2", "args.eps", "lr_schedule.initial", "lr_schedule.steps")
 }
+ENDINGS = {f"end.{key}" for key in ("games", "seconds", "target", "plateau")}
 MEMBER_NUMBERS = {
-    "dqn": {"seed", "steps"}
+    "dqn": {"seed", "steps", *ENDINGS}
     | {f"host.{key}" for key in ROLE_NUMBERS}
     | {
         f"host.{key}"
@@ -570,7 +597,7 @@ MEMBER_NUMBERS = {
             *("steps_before_update_target", "huber_delta"),
         )
     },
-    "ppo": {"seed", "steps"}
+    "ppo": {"seed", "steps", *ENDINGS}
     | {f"host.{key}" for key in ROLE_NUMBERS}
     | {
         f"ppo.{key}"

@@ -16,7 +16,7 @@ from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material, MeasuredCurve, read_learning
 from hpsearch.report.progress import seconds_at_work
-from hpsearch.report.text import duration_text
+from hpsearch.report.text import duration_text, endings_text
 from hpsearch.study.options import NoPruning
 from hpsearch.study.records import FAIL, PRUNED, Trial
 from hpsearch.study.spec import Objective
@@ -45,6 +45,8 @@ def history_section(material: Material) -> Iterator[Html]:
             f"{objective.metric} of each finished trial with its 95 % interval, in the order of "
             f"asking; the line is the best so far{by_value}.{marks}",
         )
+    if ended := view.state.tally.ended:
+        yield html.paragraph(f"{endings_text(ended)}.")
 
 
 def history_chart(view: StudyView, objective: Objective) -> Chart:

@@ -14,8 +14,9 @@ from hpsearch.population.options import Islands, PopulationOptions, Schedule, sc
 from hpsearch.schema import Config, apply, leaves
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace, stored_point
-from hpsearch.study.spec_checks import condition_problems, configuration_problems
+from hpsearch.study.spec_checks import END, condition_problems, configuration_problems
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.players import ROLES
 
@@ -131,6 +132,12 @@ def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")  # that a population decides itself
 
 
+_WHOLE_INTERVALS = (
+    "must be null in a population, whose members all train for population.interval steps between "
+    "two matches"
+)
+
+
 def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]) -> Iterator[str]:
     options = sections.get("population")
     if options is None:
@@ -139,6 +146,9 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
     for path in (*SHARED, *GAME):
         if path in space:
             yield f"space.{path} must not be searched by a population, whose members share it"
+    for path in space:
+        if path.partition(".")[0] == END:
+            yield f"space.{path} {_WHOLE_INTERVALS}"
     if not isinstance(sections.get("pruner", NoPruning()), NoPruning):
         yield "pruner must be none for a population, in which selection decides who goes on"
     if len(bases) > 1:
@@ -152,6 +162,9 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
     if options.islands is not None:
         yield from _island_problems(options, options.islands, sections, bases)
     for base in bases.values():
+        for key, rule in base.get(END, NEVER).items():
+            if rule is not None:
+                yield f"base's {END}.{key} {_WHOLE_INTERVALS}"
         yield from _base_problems(options, base)
         yield from _role_problems(space, base)
         for index, operator in enumerate(options.operators):

@@ -7,11 +7,12 @@ population's shape, and members that share them train together in one job. No to
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from hpsearch.schema import leaves, read_hint
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, RewardName
 from hpsearch.trainers.config.dqn import DQNConfig, DQNRole, PrioritisedReplay, ReplayBufferConfig
+from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
 from hpsearch.trainers.config.ppo import PPOConfig, PPORole
 
@@ -41,9 +42,9 @@ TrainerConfig = DQNConfig | PPOConfig
 
 GAME = ("dimension", "max_num_points", "max_value", "reposition")
 """keys of the game; players who differ in one of them cannot meet"""
-ADDED = {"shards": 1, "rollouts": {"mode": "inline"}}
+ADDED: Final[Mapping[str, Any]] = {"shards": 1, "rollouts": {"mode": "inline"}, "end": NEVER}
 """keys that configurations of before version 0.3 lack, with what these trained by"""
-MAY_CHANGE = frozenset({"steps", "rollouts", "evaluation", "checkpoint", "monitor"})
+MAY_CHANGE = frozenset({"steps", "rollouts", "end", "evaluation", "checkpoint", "monitor"})
 """keys that say how long and where is trained and what is looked at, not what was trained so far"""
 
 
@@ -53,14 +54,14 @@ def read_config(data: object, *, source: str) -> TrainerConfig:
     Raises ConfigError listing every missing, unknown or wrong key with its dotted path.
     """
     if isinstance(data, Mapping):
-        data = ADDED | dict(data)
+        data = {**ADDED, **data}
     config: TrainerConfig = read_hint(TrainerConfig, data, source=source)
     return config
 
 
 def training_differences(saved: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     """Return the top keys in which two plain configurations train differently."""
-    saved, own = ADDED | dict(saved), ADDED | dict(own)
+    saved, own = {**ADDED, **saved}, {**ADDED, **own}
     keys = sorted((saved.keys() | own.keys()) - MAY_CHANGE)
     return [key for key in keys if saved.get(key) != own.get(key)]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
+from hpsearch.trainers.config.ending import EndConfig
 from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.optim import MemberSteps, Optim, PositiveNumber, Rate
 from hpsearch.trainers.config.players import (
@@ -133,6 +134,8 @@ class CommonConfig:
     """whether the operation whose gradient became NaN is named; slows updates several times"""
     steps: MemberSteps
     """training steps in all"""
+    end: Annotated[EndConfig, PER_MEMBER]
+    """what ends training sooner; files that are older than this key are read as if nothing did"""
     dimension: Annotated[int, Range(low=2, high=16)]
     """coordinates of a point, D"""
     max_num_points: Annotated[int, Range(low=2)]
@@ -242,6 +245,8 @@ class CommonConfig:
         best = self.checkpoint.best
         if best is not None and best not in metrics:
             yield f"checkpoint.best {unknown_name('metric', best, metrics)}"
+        for fault in self.end.faults(metrics):
+            yield f"end.{fault}"
         yield from self._list_faults(learning)
         yield from self._pool_faults(learning)
         yield from self._shard_faults(learning)
