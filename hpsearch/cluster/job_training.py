@@ -145,6 +145,7 @@ class JobTraining:
         try:
             self._train_all()
         finally:
+            self._checkpoints.close()
             self._monitor.close()
 
     def _train_all(self) -> None:
@@ -172,6 +173,7 @@ class JobTraining:
                 self._monitor.write_texts(self._sample_texts)
             with self._monitor.sections("checkpoint"):
                 self._checkpoints.save_due(slots, metrics)
+            self._checkpoints.settle()
             self._monitor.beat()
             if slots.members and self._watcher is not None:
                 steps = tuple(slots.steps.values())
@@ -180,8 +182,10 @@ class JobTraining:
             self._finish()
             self._admit()
             self._beat()
-        for row, member in self._slots.members.items():
+        for row in self._slots.members:
             self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
+        self._checkpoints.wait()
+        for row, member in self._slots.members.items():
             member.end("interrupted", self._slots.steps[row])
 
     def _member_places(self) -> list[MemberPlace]:
@@ -239,6 +243,8 @@ class JobTraining:
         self._endings.trained(seconds)
 
     def _finish(self) -> None:
+        if any(map(self._slots.has_ended, self._slots.members)):
+            self._checkpoints.wait()  # a result says that the last one is there
         self._drop(self._evaluations.finish(self._monitor.sections))
 
     # Coming and going.
@@ -289,6 +295,8 @@ class JobTraining:
 
     def _drop(self, rows: Collection[int]) -> None:
         if rows:
+            for row in rows:
+                self._checkpoints.leave(self._slots.members[row].number)
             self._slots.leave(rows)
             self._settle()
 

@@ -144,6 +144,7 @@ class LocalMatches:
     def _donate(self, row: int) -> str:
         member, step = self._slots.members[row], self._slots.steps[row]
         self._checkpoints.save(self._slots, row, checkpoint.LENT)
+        self._checkpoints.wait(member.number)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
         donation = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_donation(donation))

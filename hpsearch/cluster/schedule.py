@@ -1,17 +1,20 @@
 """When the members of a population are saved and measured, and which checkpoints are kept."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
+from hpsearch.errors import DiskError
 from hpsearch.files import write_json
 from hpsearch.monitor.timing import Sections
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import RECORD, BestRecord, read_best
+from hpsearch.trainers.checkpoint import RECORD, BestRecord, Checkpoint, read_best
 from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
@@ -20,7 +23,12 @@ from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 class CheckpointPolicy:
-    """Saves members at steps, at times, when they are the best so far, and on request."""
+    """Saves members at steps, at times, when they are the best so far, and on request.
+
+    A member's state is copied to memory of the host at its step, and a thread writes the copy while
+    training goes on. Several ranks write their parts in calls of all of them, so there training
+    waits.
+    """
 
     def __init__(self, config: CommonConfig) -> None:
         self._rules = config.checkpoint
@@ -28,6 +36,8 @@ class CheckpointPolicy:
         self.saved: dict[int, int] = {}  # by trial: the step of its newest checkpoint
         self._shared: dict[int, int] = {}
         """by trial: the step at which all were last saved together"""
+        self._writer = ThreadPoolExecutor(1, "checkpoints")
+        self._in_flight: dict[int, Future[int]] = {}  # by trial: the step, once it is written
 
     def note(self, steps: Mapping[int, int]) -> None:
         """Learn of the newest checkpoints of members that go on from them: steps, by trial."""
@@ -61,23 +71,57 @@ class CheckpointPolicy:
             self._shared |= {member.number: steps[row] for row, member in members}
 
     def save(self, slots: Slots, row: int, kind: str) -> None:
-        member = slots.members[row]
-        folder = member.trial.checkpoints
-        how = row, kind, _parents(member), slots.seconds[member.number]
-        slots.team.do_together(Trainer.save, folder, *how)
-        settle_best(folder)
-        self.saved[member.number] = int(slots.trainer.step[row])
-        checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
+        """Begin to save a member; a checkpoint of it that is still being written comes first.
 
-    def _pinned(self, member: Member) -> set[int]:
-        """Return the steps of a member's checkpoints that stay, however old they are."""
-        best = read_best(member.trial.checkpoints)
-        shared = self._shared.get(member.number)
-        pinned = set() if best is None else {best.step}
-        if member.island is not None and shared is not None:
-            # An island goes on from a step that all have, and some are saved more often.
-            pinned.add(shared)
-        return pinned
+        What the disk refuses is raised here or by `settle` or `wait`, an OSError.
+        """
+        member = slots.members[row]
+        number, folder = member.number, member.trial.checkpoints
+        self.wait(number)
+        how = row, kind, _parents(member), slots.seconds[number]
+        # An island goes on from a step that all have, and some are saved more often.
+        pinned = set() if member.island is None else {self._shared.get(number, 0)}
+        if slots.team.ranks.size > 1:
+            slots.team.do_together(Trainer.save, folder, *how)
+            self.saved[number] = self._tidy(folder, slots.steps[row], pinned)
+        else:
+            copied = slots.trainer.checkpoint(*how).copied()
+            self._in_flight[number] = self._writer.submit(self._write, folder, copied, pinned)
+
+    def _write(self, folder: Path, saved: Checkpoint, pinned: Collection[int]) -> int:
+        checkpoint.save(folder, saved)
+        return self._tidy(folder, saved.step, pinned)
+
+    def _tidy(self, folder: Path, step: int, pinned: Collection[int]) -> int:
+        """Remove what need not be kept beside a checkpoint of ``step``, which is returned."""
+        settle_best(folder)
+        best = read_best(folder)
+        kept = {*pinned} if best is None else {*pinned, best.step}
+        checkpoint.keep_last(folder, self._rules.keep_last, kept)
+        return step
+
+    def settle(self) -> None:
+        """Take in what has been written meanwhile; raise what the disk refused."""
+        for number in [number for number, written in self._in_flight.items() if written.done()]:
+            self.wait(number)
+
+    def wait(self, trial: int | None = None) -> None:
+        """Wait until all checkpoints are written, or those of one trial; raises as `settle`."""
+        numbers = [*self._in_flight] if trial is None else {trial} & self._in_flight.keys()
+        for number in numbers:
+            self.saved[number] = self._in_flight.pop(number).result()
+
+    def leave(self, trial: int) -> None:
+        """Wait for what is written of a member that leaves, whatever becomes of it.
+
+        The next attempt at its trial may have begun, and removed what it found half-written.
+        """
+        with suppress(OSError, DiskError):
+            self.wait(trial)
+
+    def close(self) -> None:
+        """Wait for what is being written, whatever becomes of it."""
+        self._writer.shutdown()
 
     def _kind(self, slots: Slots, row: int, *, is_best: bool, is_late: bool) -> str | None:
         is_requested = slots.members[row].trial.take_save_request()
@@ -95,6 +139,7 @@ class CheckpointPolicy:
         name = self._rules.best
         if name is None or metrics is None:
             return None
+        self.wait(member.number)
         value = metrics[name].value
         best = read_best(member.trial.checkpoints)
         if best is not None and best.metric == name and not best.is_beaten_by(value):

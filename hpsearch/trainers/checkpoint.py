@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -47,6 +47,12 @@ class Checkpoint:
     parents: tuple[str, ...]  # sha256 of the checkpoints that this one descends from
     kind: str  # why it was written
     seconds: float = 0.0  # of training that led to it, where they are counted
+
+    def copied(self) -> "Checkpoint":
+        """Return the same in memory of its own, on the host."""
+        host = torch.device("cpu")
+        tensors = {name: tensor.to(host, copy=True) for name, tensor in self.tensors.items()}
+        return replace(self, tensors=tensors)
 
 
 Runs = tuple[tuple[NonNegative, ...], ...]

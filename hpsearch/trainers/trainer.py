@@ -384,14 +384,20 @@ class Trainer(ABC, Generic[C, L]):
         which any number of ranks can go on from.
         OSError if the disk is full or not writable; older checkpoints stay.
         """
+        saved = self.checkpoint(member, kind, parents, seconds)
+        return checkpoint.save(folder, saved, self.ranks, self.places())
+
+    def checkpoint(
+        self, member: int, kind: str, parents: Sequence[str], seconds: float
+    ) -> Checkpoint:
+        """Return what `save` writes of this rank; the tensors are those that training changes."""
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
         for name in self._counts():
             if name in tensors:
                 tensors[name] = self.ranks.average(tensors[name].clone()) * self.ranks.size
-        saved = Checkpoint(step, tensors, config, tuple(parents), kind, seconds)
-        return checkpoint.save(folder, saved, self.ranks, self.places())
+        return Checkpoint(step, tensors, config, tuple(parents), kind, seconds)
 
     def load(self, path: Path, member: int) -> None:
         """Let one member go on from the checkpoint at ``path``.

@@ -54,6 +54,7 @@ class Story:
         slots = Slots([self.member], team)
         slots.steps = {0: step}
         self.policy.save_due(slots, measured)
+        self.policy.wait()
 
     def kinds(self) -> dict[int, str]:
         steps = sorted(checkpoint.valid_steps(self.folder))

@@ -3,6 +3,7 @@
 The driver's part is played as in test_slots_coming.py.
 """
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from hpsearch.cluster.member import Slots
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.team import Team
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.checkpoint_name import name_of
 
 
 def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch) -> None:
@@ -49,6 +51,9 @@ def test_a_newcomer_that_is_fenced_writes_nothing_more(pilot, monkeypatch) -> No
 
     def fence() -> None:
         trial = job.study.trial(2)
+        # What is being written beside training may still be finished.
+        while [path.name for path in trial.checkpoints.glob("*")] != [name_of(4)]:
+            time.sleep(0.01)
         trial.control.write(Control("of-another-attempt", None))
         before.update({p: p.read_bytes() for p in trial.root.rglob("*") if p.is_file()})
 
