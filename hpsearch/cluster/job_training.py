@@ -25,7 +25,7 @@ from hpsearch.cluster.member import (
 )
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import LEARNER, ActorState, MemberHeartbeat, Span, Timeline
-from hpsearch.cluster.resuming import go_on, resume_step
+from hpsearch.cluster.resuming import go_on, resume_step, start_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
@@ -85,6 +85,8 @@ class JobTraining:
         self._endings = Endings(self._slots)
         self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation, self._endings)
         self._local_matches = LocalMatches(self._slots, self._checkpoints)
+        self._is_torn = False
+        """whether an error that comes now finds the trainer within a step"""
         self._steps_per_second = 0.0
         self._next_look = 0.0  # for more trials
         self._places: dict[int, MemberPlace] = {}
@@ -105,6 +107,8 @@ class JobTraining:
             self._slots.build(may_stay_empty=self._queue is not None)
             self._run()
         except Exception as error:
+            if not self._is_torn:
+                self._checkpoints.save_whole(self._slots)
             self._fail(error)
             raise
         finally:
@@ -149,6 +153,7 @@ class JobTraining:
             self._monitor.close()
 
     def _train_all(self) -> None:
+        self._measure_missed()
         self._finish()  # a kill may have come between the last checkpoint and the result
         self._admit()
         self._beat()
@@ -227,8 +232,10 @@ class JobTraining:
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
+        self._is_torn = True
         slots.team.train(steps)
         slots.read_steps()  # waits for the device, so that the clock is right
+        self._is_torn = False
         seconds = time.perf_counter() - began
         self._steps_per_second = steps / seconds
         self._clock += steps
@@ -241,6 +248,23 @@ class JobTraining:
             slots.members[row].end("failed", slots.steps[row], kind=DIVERGED, message=sentence)
         self._drop(failed)
         self._endings.trained(seconds)
+
+    def _measure_missed(self) -> None:
+        """Measure members whose curves lack their present step.
+
+        They go on from where an error ended an attempt before it had measured them.
+        """
+        missed = [
+            row
+            for row, member in self._slots.members.items()
+            if (step := self._slots.steps[row]) > start_step(member)
+            and step % self._config.evaluation.interval == 0
+            and all(line["step"] != step for line in member.trial.read_metrics())
+        ]
+        if missed:
+            metrics, broken = self._evaluations.evaluate(self._monitor.sections, missed)
+            self._drop(broken)
+            self._checkpoints.save_due(self._slots, metrics)
 
     def _finish(self) -> None:
         if any(map(self._slots.has_ended, self._slots.members)):
@@ -258,6 +282,7 @@ class JobTraining:
             self._next_look = time.monotonic() + LOOK_SECONDS
         while self._seat(self._queue):
             self._settle()
+            self._measure_missed()
             self._finish()  # as above: a new member may go on from its last step
         if self._slots.free:
             self._settle()

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
+from hpsearch.cluster.records import Control
 from hpsearch.errors import DiskError
 from hpsearch.files import write_json
 from hpsearch.monitor.timing import Sections
@@ -111,6 +112,35 @@ class CheckpointPolicy:
         for number in numbers:
             self.saved[number] = self._in_flight.pop(number).result()
 
+    def save_whole(self, slots: Slots) -> None:
+        """Save all members as they are after an error that left their state whole.
+
+        It is for the next attempt, which repeats less: nothing is raised, as the first error is the
+        one to tell, and no older checkpoint goes. Left out are members whose weights are no
+        numbers; islands, which go on from steps that all have; and ranks, of which the others may
+        be within a call.
+        """
+        self.close()
+        if slots.team.ranks.size > 1:
+            return
+        with suppress(Exception):
+            finite = slots.trainer.is_finite()
+            for row, member in slots.members.items():
+                with suppress(Exception):
+                    if finite[row] and member.island is None:
+                        self._save_whole(slots, row)
+
+    def _save_whole(self, slots: Slots, row: int) -> None:
+        member, step = slots.members[row], slots.steps[row]
+        folder = member.trial.checkpoints
+        newest = next(checkpoint.valid_steps(folder), 0)
+        is_read = step == int(slots.trainer.step[row])  # not so while a member begins
+        is_wanted = member.trial.control.read() == Control(member.assignment.token, stop=None)
+        if is_read and is_wanted and step > newest:
+            how = row, checkpoint.CRASHED, _parents(member), slots.seconds[member.number]
+            checkpoint.save(folder, slots.trainer.checkpoint(*how))
+            print(f"{member.name} was whole when the error came: saved at step {step}", flush=True)
+
     def leave(self, trial: int) -> None:
         """Wait for what is written of a member that leaves, whatever becomes of it.
 
@@ -183,9 +213,15 @@ class EvaluationSchedule:
     def steps_until_due(self, step: int) -> int:
         return self._rules.interval - step % self._rules.interval
 
-    def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
-        """Add due evaluations to learning curves; return metrics by trial, and rows that failed."""
-        slots, due, games = self._slots, self._due(), self._rules.num_games
+    def evaluate(
+        self, sections: Sections, rows: Collection[int] | None = None
+    ) -> tuple[dict[int, Metrics], list[int]]:
+        """Add due evaluations, of some ``rows`` or of all, to learning curves.
+
+        Return metrics by trial, and rows that failed.
+        """
+        slots, games = self._slots, self._rules.num_games
+        due = {row: m for row, m in self._due().items() if rows is None or row in rows}
         if not due:
             return {}, []
         with sections("evaluation"):

@@ -36,6 +36,7 @@ TENSORS = f"tensors{TENSORS_SUFFIX}"
 
 BORN, PERIODIC, TIMED, BEST = "born", "periodic", "timed", "best"
 REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
+CRASHED = "crashed"
 """why a checkpoint was written"""
 
 
