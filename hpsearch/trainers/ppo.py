@@ -144,6 +144,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         moves = self._moves(group, rollout)
         active = torch.ones_like(learner.trainable)
         for epoch in range(options.train_epochs):
+            self.callbacks.before_epoch(self, learner.name, epoch)
             if epoch > 0 and options.recompute_advantages:
                 advantage, target, _ = self._advantages(learner, rollout, moves.features)
                 moves = moves._replace(advantage=advantage, target=target)
@@ -155,6 +156,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
                 batch = Moves(*(rows_of(tensor, chosen) for tensor in moves))
                 batch = batch._replace(advantage=advantage)
                 active = self._update(learner, batch, active, lr)
+            self.callbacks.after_epoch(self, learner.name, epoch)
         learner.follow_statistics(moves.features)
 
     def _moves_by_shard(self, group: GameGroup[ActorCritic]) -> Tensor:

@@ -20,6 +20,7 @@ from hpsearch.monitor.timing import NO_SECTIONS, Sections
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.actors import ActorGames, Actors
+from hpsearch.trainers.callbacks import NO_CALLBACKS, Callbacks, look_into_updates
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
 from hpsearch.trainers.config import CommonConfig, RewardName, shape_key, training_differences
 from hpsearch.trainers.evaluation import (
@@ -64,6 +65,7 @@ class Trainer(ABC, Generic[C, L]):
         roles: how they play, and their opponents; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
         samples: of each member, a game of each role that learns, from the last evaluation.
+        callbacks: what is called around them.
     """
 
     looks_ahead: ClassVar[bool]
@@ -103,6 +105,7 @@ class Trainer(ABC, Generic[C, L]):
         self.rollouts = self.actor_games or Rollouts(configs, self.roles, self.step)
         self.fused_game = self.rollouts.fused_game
         self.sections: Sections = NO_SECTIONS
+        self.callbacks: Callbacks[Any] = NO_CALLBACKS
         # Anomalies are found in Python, operation by operation.
         self._graphs = Graphs(None if self.config.detect_anomaly else recorder_of(self.device))
         # What `step` holds, known without waiting for the device.
@@ -136,24 +139,37 @@ class Trainer(ABC, Generic[C, L]):
 
     def train(self, steps: int) -> None:
         """Make ``steps`` training steps with every member."""
+        call = self.callbacks
+        is_replayed = not look_into_updates(call)
+        call.before_training(self)
         for _ in range(steps):
+            call.before_step(self)
             statistics = [learner.net.statistics.clone() for learner in self.learners]
             with self.sections("actors"):
                 self.rollouts.prepare(self.configs, self.playing_state())
+            call.before_rollout(self)
             self.run("rollout", self._play)
-            self.run("update", self._learn)
+            call.after_rollout(self)
+            call.before_update(self)
+            self.run("update", self._learn, is_replayed=is_replayed)
             for learner, before in zip(self.learners, statistics, strict=True):
                 learner.keep_statistics(before)
+            call.after_update(self)
             self.step += 1
             self._steps_made = [made + 1 for made in self._steps_made]
             for name, snapshots in self.roles.snapshots.items():
                 if snapshots.is_look(self._steps_made):
                     snapshots.sync(self.learner(name).net, self.step)
+            call.after_step(self)
+        call.after_training(self)
 
-    def run(self, section: str, function: Callable[[], None]) -> None:
+    def run(self, section: str, function: Callable[[], None], *, is_replayed: bool = True) -> None:
         """Do one part of a step under its name; on a GPU as a graph, see `graphs`."""
         with self.sections(section):
-            self._graphs.run(section, function)
+            if is_replayed:
+                self._graphs.run(section, function)
+            else:
+                function()
 
     def replace_reward_func(self, name: RewardName) -> None:
         """Reward by another function from now on; a ValueError if `rules.REWARDS` has none such."""
@@ -384,8 +400,11 @@ class Trainer(ABC, Generic[C, L]):
         which any number of ranks can go on from.
         OSError if the disk is full or not writable; older checkpoints stay.
         """
+        self.callbacks.before_checkpoint(self, member)
         saved = self.checkpoint(member, kind, parents, seconds)
-        return checkpoint.save(folder, saved, self.ranks, self.places())
+        path = checkpoint.save(folder, saved, self.ranks, self.places())
+        self.callbacks.after_checkpoint(self, member, path)
+        return path
 
     def checkpoint(
         self, member: int, kind: str, parents: Sequence[str], seconds: float
