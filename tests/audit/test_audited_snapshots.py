@@ -3,6 +3,8 @@
 import pytest
 from tampering import Tampered
 
+from hpsearch.study.snapshots import VERSION
+
 METRIC = "rho/host/choose_first"
 ROWS = "hpsearch_snapshots"
 
@@ -107,5 +109,5 @@ def test_trials_that_a_head_has_are_compared(with_snapshot, tmp_path):
 def test_a_snapshot_of_another_version_is_not_judged(with_snapshot, tmp_path):
     study = Tampered(with_snapshot("finished").folder, tmp_path / "copy")
     study.snapshot("trial", "1", setting("value", 0.5))
-    study.snapshot("head", "0", setting("version", 2))
+    study.snapshot("head", "0", setting("version", VERSION + 1))
     assert study.faults() == []
