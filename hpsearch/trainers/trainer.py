@@ -65,7 +65,7 @@ class Trainer(ABC, Generic[C, L]):
         roles: how they play, and their opponents; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
         samples: of each member, a game of each role that learns, from the last evaluation.
-        callbacks: what is called around them.
+        callbacks: what is called around steps and their parts.
     """
 
     looks_ahead: ClassVar[bool]

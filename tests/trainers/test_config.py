@@ -247,11 +247,15 @@ DISAGREEMENTS = [
     ),
     (
         "dqn",
-        {"shards": 4, "rollouts": ACTORS | {"actors": 3, "sync_interval": 4}},
+        {"shards": 4, "rollouts": ACTORS | {"actors": 3}},
+        ["rollouts.actors must divide shards=4, but is 3"],
+    ),
+    (
+        "dqn",
+        {"rollouts": ACTORS | {"sync_interval": 4}},
         [
             "rollouts.max_staleness must be at least sync_interval=4 less 1, which is how old "
-            "weights become, but is 1",
-            "rollouts.actors must divide shards=4, but is 3",
+            "weights become, but is 1"
         ],
     ),
     (
