@@ -25,7 +25,7 @@ from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.ranks import ALONE, Ranks
-from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
+from hpsearch.trainers.rho import Floats
 from hpsearch.trainers.rollouts import game_config
 
 
@@ -111,11 +111,6 @@ class CrossPlay:
     def rho(self) -> Floats:
         """Return games decided a move, (P, Q): high where the host is strong; see `Rho`."""
         return np.asarray(1.0 / self.moves.mean(axis=2))
-
-    def cell(self, host: str, agent: str) -> Rho:
-        """Return one pair's rho with its interval; ValueError if there is no such player."""
-        p, q = self.hosts.index(host), self.agents.index(agent)
-        return rho(Lengths(self.moves[p, q], self.finished[p, q]))
 
 
 def crossplay(

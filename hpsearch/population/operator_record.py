@@ -1,9 +1,6 @@
 """How often children of an operator were tried and accepted; apart, because it needs no numpy."""
 
 from dataclasses import dataclass
-from math import sqrt
-
-from hpsearch.population.normal import num_errors
 
 
 @dataclass(frozen=True)
@@ -22,13 +19,3 @@ class OperatorRecord:
 
     def with_child(self, *, accepted: bool) -> "OperatorRecord":
         return OperatorRecord(self.tried + 1, self.accepted + accepted)
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the ends of Wilson's interval (1927) of the acceptance rate; (0, 1) for none."""
-        if not self.tried:
-            return 0.0, 1.0
-        z = num_errors(confidence)
-        rate, weight = self.accepted / self.tried, z**2 / self.tried
-        centre = (rate + weight / 2) / (1 + weight)
-        reach = sqrt(weight * (rate * (1 - rate) + weight / 4)) / (1 + weight)
-        return max(centre - reach, 0.0), min(centre + reach, 1.0)

@@ -7,6 +7,7 @@ Axes: P hosts, Q agents, G games of each pair, R samples, K candidates, N seeds 
 """
 
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +78,13 @@ def interval(samples: Floats, confidence: float) -> Floats:
     """Return the ends (2, ...) between which the share ``confidence`` of samples (R, ...) lies."""
     outside = (1.0 - confidence) / 2
     return np.asarray(np.quantile(samples, [outside, 1.0 - outside], axis=0))
+
+
+def num_errors(confidence: float) -> float:
+    """Return how many standard errors a normal interval reaches to each side: 1.96 for 95 %."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie above 0 and below 1, got {confidence!r}")
+    return NormalDist().inv_cdf((1.0 + confidence) / 2)
 
 
 def chance_of_best(draws: npt.ArrayLike) -> Floats:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from cells import cell
 
 from hpsearch.game.rules import GameConfig
 from hpsearch.population.crossplay import PlayerGroup, banks, crossplay, scripted_groups
@@ -90,14 +91,14 @@ def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
         others = scripted(["random", "choose_first"])
         rest = evaluate("host", player.policy, others, 1, how)[0].metrics
         for agent in played.agents:
-            assert played.cell(host, agent) == (alone | rest)[f"rho/host/{agent}"]
+            assert cell(played, host, agent) == (alone | rest)[f"rho/host/{agent}"]
     for agent, player in saved["agent"].items():
         hosts = {
             group.names[0]: group.policy for group in scripted_groups(["zeillinger", "random"])
         }
         alone = evaluate("agent", player.policy, hosts, 1, how)[0].metrics
         for host in hosts:
-            assert played.cell(host, agent) == alone[f"rho/agent/{host}"]
+            assert cell(played, host, agent) == alone[f"rho/agent/{host}"]
 
 
 def test_a_cell_does_not_depend_on_who_else_plays(sides, game) -> None:
@@ -111,7 +112,7 @@ def test_a_cell_does_not_depend_on_who_else_plays(sides, game) -> None:
 
 def test_rho_is_games_a_move(sides, game) -> None:
     played = play_all(sides, game)
-    assert played.rho()[0, 7] == played.cell("zeillinger", "choose_first").value
+    assert played.rho()[0, 7] == cell(played, "zeillinger", "choose_first").value
     assert played.rho()[0, 7] == NUM_GAMES / played.moves[0, 7].sum()
     assert (played.moves[~played.finished] == MAX_STEPS).all()
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.normal import num_errors
-from hpsearch.population.statistics import Floats, Ints, checked_num_games
+from hpsearch.population.statistics import Floats, Ints, checked_num_games, num_errors
 
 MAX_STEPS = 100
 ENOUGH = 1e-20

@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.normal import num_errors
 from hpsearch.population.ratings.nash import max_entropy_equilibrium
-from hpsearch.population.statistics import Floats, Ints, checked_payoff, rho_errors
+from hpsearch.population.statistics import (
+    Floats,
+    Ints,
+    checked_payoff,
+    num_errors,
+    rho_errors,
+)
 
 
 @dataclass(frozen=True)
