@@ -90,16 +90,29 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
             points = [stored_point(space, values) for values in sampler.configurations]
             return SequenceSampler(space, lambda number: points[number % len(points)])
         case options.RandomOptions():
-            return ReplayableSampler(seed, lambda seed: optuna.samplers.RandomSampler(seed=seed))
+            return ReplayableSampler(seed, optuna.samplers.RandomSampler)
         case options.TPEOptions():
             # Groups of conditional parameters are found by the sampler itself.
             intersects = sampler.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
             return ReplayableSampler(seed, partial(_tpe, sampler, space), joint_space)
         case options.CMAESOptions():
-            return ReplayableSampler(seed, partial(_cmaes, sampler))
+            cmaes = partial(
+                optuna.samplers.CmaEsSampler,
+                n_startup_trials=sampler.n_startup_trials,
+                popsize=sampler.popsize,
+                warn_independent_sampling=False,  # told once, by spec_warnings.py
+            )
+            return ReplayableSampler(seed, cmaes)
         case options.GPOptions():
-            return ReplayableSampler(seed, partial(_gp, sampler))
+            # It would warn that it is slower without greenlet, which spec_warnings.py tells.
+            logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
+            gp = partial(
+                optuna.samplers.GPSampler,
+                n_startup_trials=sampler.n_startup_trials,
+                warn_independent_sampling=False,  # told once, by spec_warnings.py
+            )
+            return ReplayableSampler(seed, gp)
 
 
 def blind(sampler: options.Sampler) -> options.Sampler:
@@ -111,15 +124,15 @@ def blind(sampler: options.Sampler) -> options.Sampler:
 class ReplayableSampler(BaseSampler):
     """Asks a new sampler for every suggestion, seeded by the trial's number and what is asked.
 
-    ``make`` returns a sampler for a seed. None is kept longer than for one joint suggestion, and
-    none is told of the end of a trial: those built here learn from the storage alone. Where what
-    they suggest together is an intersection over all trials, ``joint_space`` remembers it.
+    ``make`` returns a sampler for its ``seed``. None is kept longer than for one joint suggestion,
+    and none is told of the end of a trial: those built here learn from the storage alone. Where
+    what they suggest together is an intersection over all trials, ``joint_space`` remembers it.
     """
 
     def __init__(
         self,
         seed: int,
-        make: Callable[[int], BaseSampler],
+        make: Callable[..., BaseSampler],
         joint_space: IntersectionSearchSpace | None = None,
     ) -> None:
         self._seed = seed
@@ -131,7 +144,7 @@ class ReplayableSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """Return the parameters that are suggested together; `sample_relative` comes next."""
-        self._joint = self._make(derive_seed(self._seed, trial.number, "joint"))
+        self._joint = self._make(seed=derive_seed(self._seed, trial.number, "joint"))
         if self._joint_space is None:
             return self._joint.infer_relative_search_space(study, trial)
         # It reads the trials that finished since, where a new sampler would read every one.
@@ -155,7 +168,8 @@ class ReplayableSampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         """Return the value of one parameter; it does not depend on the order of suggestions."""
-        sampler = self._make(derive_seed(self._seed, trial.number, f"parameter {param_name}"))
+        seed = derive_seed(self._seed, trial.number, f"parameter {param_name}")
+        sampler = self._make(seed=seed)
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
 
@@ -197,25 +211,6 @@ def _tpe(tpe: options.TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
             constant_liar=tpe.constant_liar,
             seed=seed,
         )
-
-
-def _cmaes(cmaes: options.CMAESOptions, seed: int) -> BaseSampler:
-    return optuna.samplers.CmaEsSampler(
-        n_startup_trials=cmaes.n_startup_trials,
-        popsize=cmaes.popsize,
-        warn_independent_sampling=False,  # told once, by spec_warnings.py
-        seed=seed,
-    )
-
-
-def _gp(gp: options.GPOptions, seed: int) -> BaseSampler:
-    # It would warn that it is slower without the package greenlet, which spec_warnings.py tells.
-    logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
-    return optuna.samplers.GPSampler(
-        n_startup_trials=gp.n_startup_trials,
-        warn_independent_sampling=False,  # told once, by spec_warnings.py
-        seed=seed,
-    )
 
 
 def build_pruner(pruner: options.Pruner) -> BasePruner:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,11 @@ class SearchSpace:
     def order(self) -> tuple[str, ...]:
         """The paths, each after those that its conditions name, else by name."""
         order: list[str] = []
-        waiting = sorted(self.parameters)
-        while waiting:
-            ready = [name for name in waiting if self.parameters[name].when.keys() <= set(order)]
-            assert ready, "circular conditions are refused when the study file is read"
+        sorter = TopologicalSorter({name: self.parameters[name].when for name in self.parameters})
+        sorter.prepare()  # circular conditions are refused when the study file is read
+        while ready := sorted(sorter.get_ready()):
             order += ready
-            waiting = [name for name in waiting if name not in ready]
+            sorter.done(*ready)
         return tuple(order)
 
     @property

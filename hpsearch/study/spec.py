@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.record_files import RecordFile, read_record
-from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
@@ -323,15 +323,12 @@ def _space_problems(
         yield from spec_checks.unread_problems(left, configs, faults)
 
 
-def _profile_problems(executor: options.SlurmOptions, directory: Path) -> list[str]:
+def _profile_problems(executor: options.SlurmOptions, directory: Path) -> Iterator[str]:
     try:
         profile = load_profile(directory / executor.profile)
     except ConfigError as error:
-        return [f"executor.profile {error.source}: {problem}" for problem in error.problems]
-    return [*_node_problems(executor, profile)]
-
-
-def _node_problems(executor: options.SlurmOptions, profile: SlurmProfile) -> Iterator[str]:
+        yield from (f"executor.profile {error.source}: {problem}" for problem in error.problems)
+        return
     ranks, nodes, at_once = executor.ranks, profile.nodes, profile.tasks_per_job
     if at_once * ranks % nodes:
         yield (
