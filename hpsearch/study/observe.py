@@ -65,22 +65,15 @@ class Silences:
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
+@dataclass
 class Observer:
-    def __init__(
-        self,
-        folder: StudyDir,
-        executor: Executor,
-        metric: str,
-        is_rung: Callable[[Trial, int], bool],
-    ) -> None:
-        """Take where to look; ``is_rung`` says of which steps the values are told."""
-        self._folder = folder
-        self._executor = executor
-        self._metric = metric
-        self._is_rung = is_rung
-        self.silences = Silences()
-        self._known_curves: dict[int, tuple[int, int, int]] = {}
-        """of files with nothing new, by trial: what it is, its size, and when it was written"""
+    folder: StudyDir
+    executor: Executor
+    metric: str
+    is_rung: Callable[[Trial, int], bool]  # of which steps the values are told
+    silences: Silences = field(default_factory=Silences, init=False)
+    _known_curves: dict[int, tuple[int, int, int]] = field(default_factory=dict, init=False)
+    """of files with nothing new, by trial: what it is, its size, and when it was written"""
 
     def observe(self, state: StudyState, *, now: float) -> Observation:
         """Look at the executor once, then at the files of every running attempt.
@@ -92,7 +85,7 @@ class Observer:
 
         An executor that does not answer is no news of its jobs: none of them is gone.
         """
-        live, folder, executor = state.live_jobs(), self._folder, self._executor
+        live, folder, executor = state.live_jobs(), self.folder, self.executor
         try:
             jobs = executor.look([(folder.job(job.name), job.id) for job in live])
             gone = frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
@@ -121,7 +114,7 @@ class Observer:
 
     def _new_reports(self, trial: Trial) -> list[CurveReport]:
         try:
-            status = self._folder.trial(trial.number).metrics.stat()
+            status = self.folder.trial(trial.number).metrics.stat()
         except OSError:
             return []
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -138,15 +131,15 @@ class Observer:
     def _reports(self, trial: Trial) -> list[CurveReport]:
         """Return the new values; of a step that stands there twice, the first counts."""
         reports: dict[int, CurveReport] = {}
-        for row in self._folder.trial(trial.number).read_metrics():
+        for row in self.folder.trial(trial.number).read_metrics():
             match row:
                 case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
-                    match metrics.get(self._metric):
+                    match metrics.get(self.metric):
                         case {"value": float(value)} if isfinite(value):
                             is_last = row.get("last") is True
                             report = CurveReport(step, trial.number, value, is_last)
                             reports.setdefault(step, report)
-        return [report for step, report in reports.items() if self._is_rung(trial, step)]
+        return [report for step, report in reports.items() if self.is_rung(trial, step)]
 
     def _result(
         self,
@@ -164,7 +157,7 @@ class Observer:
         that never began.
         """
         assert trial.token is not None
-        attempt = self._folder.trial(trial.number).attempt(trial.attempts)
+        attempt = self.folder.trial(trial.number).attempt(trial.attempts)
         step = 0 if aged is None else aged.heartbeat.step
         try:
             result, has_begun = attempt.read_result(), attempt.has_begun()
@@ -186,7 +179,7 @@ class Observer:
         if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
             return AttemptResult(trial.token, "interrupted", step, None, message, {})
         kind = status.failure if status is not None and status.failure is not None else LOST
-        message = f"{message}; see {self._folder.job(job.name).logs}"
+        message = f"{message}; see {self.folder.job(job.name).logs}"
         return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 

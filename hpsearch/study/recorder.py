@@ -6,7 +6,8 @@ decides from what the database and the files say.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from math import inf
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
@@ -172,41 +173,31 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts
 GLANCE_SECONDS = 1.0  # between two looks whether to stop
 
 
+@dataclass
 class Outage:
-    def __init__(
-        self,
-        tell: Callable[[str], None],
-        *,
-        note: Callable[[str], None] = lambda sentence: None,
-        waits_at_start: bool = False,
-        should_stop: Callable[[], bool] = lambda: False,
-        patience: float = PATIENCE,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Take what tells a user that the database went away, and that it is back.
+    """Waits while the database, or a scheduler, is away."""
 
-        ``note`` is given what is wrong before each pause, of half a minute at most; ``should_stop``
-        ends the waiting. ``waits_at_start``: wait without limit even if the database never
-        answered; for drivers without a terminal, whose URL was tested before.
-        """
-        self._tell = tell
-        self._note = note
-        self._should_stop = should_stop
-        self._waits_at_start = waits_at_start
-        self._patience = float("inf") if waits_at_start else patience
-        self._clock = clock
-        self._sleep = sleep
-        self._was_reached = False
-        self._since: float | None = None
-        self._lost_at = -float("inf")  # when the database was last found away
-        self._pause = FIRST_PAUSE
+    tell: Callable[[str], None]  # a user, that the database went away, and that it is back
+    _: KW_ONLY
+    note: Callable[[str], None] = lambda sentence: None
+    """is given what is wrong before each pause, of half a minute at most"""
+    waits_at_start: bool = False
+    """whether to wait without limit even if the database never answered; for drivers without a
+    terminal, whose URL was tested before"""
+    should_stop: Callable[[], bool] = lambda: False  # ends the waiting
+    patience: float = PATIENCE
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _was_reached: bool = field(default=False, init=False)
+    _since: float | None = field(default=None, init=False)
+    _lost_at: float = field(default=-inf, init=False)  # when the database was last found away
+    _pause: float = field(default=FIRST_PAUSE, init=False)
 
     def reached(self) -> None:
         """Note that the database answers; whatever went away before is over."""
         if self._since is not None:
-            away = self._clock() - self._since
-            self._tell(f"the database is back, {away:.0f} seconds after it was missed")
+            away = self.clock() - self._since
+            self.tell(f"the database is back, {away:.0f} seconds after it was missed")
         self._was_reached = True
         self._since = None
         self._pause = FIRST_PAUSE
@@ -222,27 +213,27 @@ class Outage:
             try:
                 return work()
             except AWAY as error:
-                self._lost_at = self._clock()
+                self._lost_at = self.clock()
                 self._wait(error)
             except errors.ConflictError:
                 # Our own lease, which could not be given back, keeps us out until it expires.
-                is_own = self._clock() - self._lost_at <= LEASE_SECONDS + FIRST_PAUSE
-                if not is_own or self._should_stop():
+                is_own = self.clock() - self._lost_at <= LEASE_SECONDS + FIRST_PAUSE
+                if not is_own or self.should_stop():
                     raise
-                self._sleep(FIRST_PAUSE)
+                self.sleep(FIRST_PAUSE)
 
     def _wait(self, error: errors.HpsearchError) -> None:
-        if not (self._was_reached or self._waits_at_start):
+        if not (self._was_reached or self.waits_at_start):
             raise error
         if self._since is None:
-            self._since = self._clock()
-            self._tell(f"{error}; running jobs go on, and this waits until it is back")
-        self._note(str(error))
-        end = self._clock() + self._pause
+            self._since = self.clock()
+            self.tell(f"{error}; running jobs go on, and this waits until it is back")
+        self.note(str(error))
+        end = self.clock() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        if end - self._since > self._patience:
+        if not self.waits_at_start and end - self._since > self.patience:
             raise error
-        while (left := end - self._clock()) > 0:
-            if self._should_stop():
+        while (left := end - self.clock()) > 0:
+            if self.should_stop():
                 raise error
-            self._sleep(min(left, GLANCE_SECONDS))
+            self.sleep(min(left, GLANCE_SECONDS))
