@@ -244,7 +244,10 @@ class PopulationOptions:
         if isinstance(self.explore, Schedule) and not isinstance(self.selection, NoSelection):
             yield f"selection must be none if explore is a schedule, but is {self.selection.name}"
         if isinstance(self.selection, Tournament):
-            yield from self._tournament_faults(self.selection)
+            most = self.members
+            for key, value in (("size", self.selection.size), ("elites", self.selection.elites)):
+                if value > most:
+                    yield f"selection.{key} must be at most the {most} members, but is {value}"
         if self.islands is not None:
             yield from self._island_faults(self.islands)
 
@@ -254,12 +257,6 @@ class PopulationOptions:
             yield f"{key} must be named, each once, but is {names}"
         if self.floor * len(names) > 1:
             yield f"floor must be at most one over the {len(names)} {key}, but is {self.floor}"
-
-    def _tournament_faults(self, selection: Tournament) -> Iterator[str]:
-        most = self.members
-        for key, value in (("size", selection.size), ("elites", selection.elites)):
-            if value > most:
-                yield f"selection.{key} must be at most the {most} members, but is {value}"
 
     def _island_faults(self, islands: Islands) -> Iterator[str]:
         members, generations = islands.members, islands.generations

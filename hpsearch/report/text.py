@@ -196,7 +196,11 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
             for slow in summary["stragglers"]
         ),
         *_actor_lines(summary["actors"]),
-        *waste_lines(summary["waste"]),
+        *(
+            f"{kind}: {lost['attempts']} attempts, {duration_text(3600 * lost['hours'])} of "
+            f"training ({lost['gpu_hours']:.2f} GPU-hours) lost with them"
+            for kind, lost in summary["waste"].items()
+        ),
         *driver_lines(summary["driver"]),
         *(awaited_lines(view) if summary["state"] == STARTING else ()),
         *(last_words(view) if summary["state"] == INTERRUPTED else ()),
@@ -278,14 +282,6 @@ def cost_lines(summary: Mapping[str, Any]) -> list[str]:
 def left_lines(summary: Mapping[str, Any]) -> list[str]:
     left = time_left_text(summary["seconds_left_range"])
     return [f"time left: {left}"] if summary["jobs"]["running"] else []
-
-
-def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
-    return [
-        f"{kind}: {lost['attempts']} attempts, {duration_text(3600 * lost['hours'])} of training "
-        f"({lost['gpu_hours']:.2f} GPU-hours) lost with them"
-        for kind, lost in waste.items()
-    ]
 
 
 def awaited_lines(view: StudyView) -> list[str]:

@@ -151,17 +151,16 @@ def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Tensor:
     return torch.cat([*weights, *statistics], dim=1)
 
 
-def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) -> Tensor:
+def by_reader(layout: WeightLayout, values: Sequence[Tensor]) -> Tensor:
     """Return for every weight the value of the unit that it reads, (P, W); (P, U) by group.
 
-    Biases and norms, which read none, have the value ``otherwise``.
+    Biases and norms, which read none, have the value 1.
     """
     columns = []
     for affine in layout.affines:
-        width = affine.shape[1]
-        nothing = values[0].new_full((values[0].shape[0], width), otherwise)
-        rows = affine.rows
-        columns += [nothing if rows is None else values[rows].repeat_interleave(width, 1), nothing]
+        width, rows = affine.shape[1], affine.rows
+        ones = values[0].new_ones(values[0].shape[0], width)
+        columns += [ones if rows is None else values[rows].repeat_interleave(width, 1), ones]
     return torch.cat(columns, dim=1)
 
 

@@ -84,7 +84,7 @@ def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Netwo
     sources = [_sources(stream, width, new_width) for width, new_width in widths]
     grown = base.child_of_bank(target, base.bank(net).gather(1, base.places(old, sources)))
     copies = [_copies(taken, width) for taken, (width, _) in zip(sources, widths, strict=True)]
-    weights = grown.weights / base.by_reader(new, copies, otherwise=1.0)
+    weights = grown.weights / base.by_reader(new, copies)
     if noise > 0.0:
         weights = weights + noise * _symmetry_breaking(grown, old, stream)
     return base.child(target, weights, grown.statistics)
