@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import gcd
 from typing import Any
@@ -99,8 +99,7 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
         case options.CMAESOptions():
             cmaes = partial(
                 optuna.samplers.CmaEsSampler,
-                n_startup_trials=sampler.n_startup_trials,
-                popsize=sampler.popsize,
+                **_arguments(sampler),
                 warn_independent_sampling=False,  # told once, by spec_warnings.py
             )
             return ReplayableSampler(seed, cmaes)
@@ -109,7 +108,7 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
             logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
             gp = partial(
                 optuna.samplers.GPSampler,
-                n_startup_trials=sampler.n_startup_trials,
+                **_arguments(sampler),
                 warn_independent_sampling=False,  # told once, by spec_warnings.py
             )
             return ReplayableSampler(seed, gp)
@@ -203,38 +202,22 @@ def _tpe(tpe: options.TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
         warnings.filterwarnings("ignore", "Argument ``group``", ExperimentalWarning)
-        return optuna.samplers.TPESampler(
-            n_startup_trials=tpe.n_startup_trials,
-            n_ei_candidates=tpe.n_ei_candidates,
-            multivariate=tpe.multivariate,
-            group=tpe.multivariate and space.is_conditional,
-            constant_liar=tpe.constant_liar,
-            seed=seed,
-        )
+        is_grouped = tpe.multivariate and space.is_conditional
+        return optuna.samplers.TPESampler(**_arguments(tpe), group=is_grouped, seed=seed)
+
+
+PRUNERS: Mapping[type[options.Pruner], type[BasePruner]] = {
+    options.NoPruning: optuna.pruners.NopPruner,
+    options.MedianOptions: optuna.pruners.MedianPruner,
+    options.SuccessiveHalvingOptions: optuna.pruners.SuccessiveHalvingPruner,
+    options.HyperbandOptions: optuna.pruners.HyperbandPruner,
+}
 
 
 def build_pruner(pruner: options.Pruner) -> BasePruner:
-    match pruner:
-        case options.NoPruning():
-            return optuna.pruners.NopPruner()
-        case options.MedianOptions():
-            return optuna.pruners.MedianPruner(
-                pruner.n_startup_trials,
-                pruner.n_warmup_steps,
-                pruner.interval_steps,
-                n_min_trials=pruner.n_min_trials,
-            )
-        case options.SuccessiveHalvingOptions():
-            return optuna.pruners.SuccessiveHalvingPruner(
-                pruner.min_resource,
-                pruner.reduction_factor,
-                pruner.min_early_stopping_rate,
-                pruner.bootstrap_count,
-            )
-        case options.HyperbandOptions():
-            return optuna.pruners.HyperbandPruner(
-                pruner.min_resource,
-                pruner.max_resource,
-                pruner.reduction_factor,
-                pruner.bootstrap_count,
-            )
+    return PRUNERS[type(pruner)](**_arguments(pruner))
+
+
+def _arguments(given: options.Sampler | options.Pruner) -> dict[str, Any]:
+    """Return what Optuna is told: its arguments have the names of our options."""
+    return {name: value for name, value in vars(given).items() if name != "name"}
