@@ -182,7 +182,6 @@ def _exploited(role: str, player: ExaminedPlayer, plan: ExaminationPlan) -> Expl
         role,
         steps=plan.response_steps,
         num_games=plan.num_games,
-        max_steps=player.max_steps,
         split=SPLIT,
         device=CPU,
     )

@@ -134,16 +134,10 @@ def _opponents(metrics: Sequence[str], role: str) -> set[str]:
 
 def exploited_values(view: StudyView, trial: Trial, num_games: int, response_steps: int) -> Values:
     """Return what best responses take from the objectives' roles; raises as `exploit`."""
-    config = view.config(trial)
+    path, device = _last_checkpoint(view, trial), device_of(view.config(trial)["device"])
     return {
         exploitability_name(role): exploit(
-            _last_checkpoint(view, trial),
-            role,
-            steps=response_steps,
-            num_games=num_games,
-            max_steps=config["evaluation"]["max_steps"],
-            split=SPLIT,
-            device=device_of(config["device"]),
+            path, role, steps=response_steps, num_games=num_games, split=SPLIT, device=device
         ).value
         for role in _roles(objective.metric for objective in view.study.spec.objectives)
     }

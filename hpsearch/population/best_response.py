@@ -57,17 +57,18 @@ def exploit(
     *,
     steps: int,
     num_games: int,
-    max_steps: int,
     split: str,
     device: torch.device,
 ) -> Exploited:
     """Train a best response to the player of a checkpoint in ``role``, and let them play.
 
-    Arguments as in `crossplay`, errors as of `train_response`; the randomness is fixed.
+    Games count as unfinished when they do in the player's own evaluations. Arguments as in
+    `crossplay`, errors as of `train_response`; the randomness is fixed.
     """
     with TemporaryDirectory() as folder:
         path = train_response(player, role, Path(folder), steps=steps, seed=0, device=device.type)
         own, other = load_player(player, role, device), load_player(path, OTHER[role], device)
+    max_steps = own.config.evaluation.max_steps
     games = _games(own, role, other, PANELS[role], num_games, max_steps, split)
     against = games.pop(RESPONSE)
     # Game g of each opponent has the same start.

@@ -59,8 +59,8 @@ def test_what_best_responses_take_is_a_number_a_role(story, trials):
     trial = trials[1]
     steps = TRAINER["steps"]
     path = checkpoint.path_of(story.view.folder.trial(trial.number).checkpoints, steps)
-    how = {"max_steps": TRAINER["evaluation"]["max_steps"], "device": torch.device("cpu")}
-    exploitability = exploit(path, "host", steps=5, num_games=GAMES, split=SPLIT, **how)
+    how = {"num_games": GAMES, "split": SPLIT, "device": torch.device("cpu")}
+    exploitability = exploit(path, "host", steps=5, **how)
     values = exploited_values(story.view, trial, GAMES, 5)
     assert values == {"exploitability/host": exploitability.value}
 
