@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -74,29 +74,23 @@ class CachedAnswer:
     packed: bytes
 
 
+@dataclass
 class ResponseCache:
-    def __init__(
-        self,
-        inner: "WSGIApplication",
-        changed_at: Callable[[], float],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Stand before the dashboard; ``changed_at`` tells when what it shows has last changed."""
-        self._inner = inner
-        self._changed_at = changed_at
-        self._clock = clock
-        self._known: dict[str, CachedAnswer] = {}
-        self._lock = threading.Lock()
+    inner: "WSGIApplication"
+    changed_at: Callable[[], float]  # tells when what the dashboard shows has last changed
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, CachedAnswer] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         if environ["REQUEST_METHOD"] not in READING:
-            answered = self._inner(environ, start_response)
+            answered = self.inner(environ, start_response)
             with self._lock:
                 self._known = {}  # a note that was written is shown at once
             return answered
         is_study = environ["REQUEST_METHOD"] == "GET" and STUDY.fullmatch(environ["PATH_INFO"])
         if not is_study or "gzip" not in environ.get("HTTP_ACCEPT_ENCODING", ""):
-            return self._inner(environ, start_response)
+            return self.inner(environ, start_response)
         kept = self._answer(environ)
         start_response(kept.status, kept.headers)
         return [kept.packed]
@@ -119,15 +113,15 @@ class ResponseCache:
             return known
 
     def _holds(self, known: CachedAnswer) -> bool:
-        is_new = self._clock() - known.made_at < known.seconds / SHARE
-        return is_new or self._changed_at() < known.made_at - MEMORY_SECONDS
+        is_new = self.clock() - known.made_at < known.seconds / SHARE
+        return is_new or self.changed_at() < known.made_at - MEMORY_SECONDS
 
     def _ask(self, environ: "WSGIEnvironment") -> CachedAnswer:
-        began = self._clock()
-        status, headers, body = _collected(self._inner, environ)
+        began = self.clock()
+        status, headers, body = _collected(self.inner, environ)
         packed = gzip.compress(body, compresslevel=PACKING)
         headers += [("Content-Encoding", "gzip"), ("Content-Length", str(len(packed)))]
-        return CachedAnswer(began, self._clock() - began, status, headers, packed)
+        return CachedAnswer(began, self.clock() - began, status, headers, packed)
 
 
 def _collected(inner: "WSGIApplication", environ: "WSGIEnvironment") -> tuple[str, Headers, bytes]:

@@ -6,7 +6,8 @@ from events go on where an earlier driver stopped; those of the driver itself be
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
@@ -147,40 +148,34 @@ REFRESH_SECONDS: Final = 5.0  # between two looks at the study
 REMEDY: Final = "another study may have it; give prometheus of the study file another port"
 
 
+@dataclass
 class GaugeKeeper:
     """Keeps what is served up to date; whatever fails switches it off with a sentence."""
 
-    def __init__(
-        self,
-        options: PrometheusOptions | None,
-        tell: Callable[[str], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Serve where ``options`` say, from the first look on; nothing without any."""
-        self._options = options
-        self._tell = tell
-        self._clock = clock
-        self._next = clock()
-        self._served: tuple[MetricsSnapshot, Endpoint] | None = None
-        self._highest: dict[str, Mapping[LabelValues, float]] = {}  # values of counters shown
+    options: PrometheusOptions | None  # where to serve; None: nowhere
+    tell: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    _next: float = field(default=-inf, init=False)  # when to look at the study again
+    _served: tuple[MetricsSnapshot, Endpoint] | None = field(default=None, init=False)
+    _highest: dict[str, Mapping[LabelValues, float]] = field(default_factory=dict, init=False)
+    """values of counters that were shown"""
 
     def keep(self, view: StudyView, driver: DriverFigures) -> None:
-        if self._options is None or self._clock() < self._next:
+        if self.options is None or self.clock() < self._next:
             return
         try:
             if self._served is None:
-                token = read_token(self._options, view.study.path.parent)
-                snapshot, place = MetricsSnapshot(), (self._options.host, self._options.port)
+                token = read_token(self.options, view.study.path.parent)
+                snapshot, place = MetricsSnapshot(), (self.options.host, self.options.port)
                 self._served = snapshot, Endpoint(snapshot, *place, token=token, remedy=REMEDY)
             snapshot, _ = self._served
             snapshot.show([self._risen(metric) for metric in gauges(view, driver, time.time())])
         except Exception as error:
-            self._options = None
+            self.options = None
             self.close()
             reason = str(error) or type(error).__name__
-            self._tell(f"the study goes on without metrics for Prometheus: {reason}")
-        self._next = self._clock() + REFRESH_SECONDS
+            self.tell(f"the study goes on without metrics for Prometheus: {reason}")
+        self._next = self.clock() + REFRESH_SECONDS
 
     def close(self) -> None:
         if self._served is not None:
