@@ -13,6 +13,7 @@ from hpsearch import files
 from hpsearch.commands.command import JSON, STUDY, argument, command, count, flag, option, positive
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.names import check_places, runs_option
+from hpsearch.printable import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +68,6 @@ def export(
     as_json: bool,
 ) -> None:
     from hpsearch.study.view import open_view
-    from hpsearch.terminal import say
 
     view = open_view(study, runs)
     if output is not None:
@@ -106,7 +106,6 @@ def _trials(
 ) -> "tuple[list[Trial], str | None]":
     from hpsearch.analysis.candidates import the_front, the_top
     from hpsearch.analysis.confirmation import the_best, unconfirmed
-    from hpsearch.terminal import say
 
     if pareto:
         return the_front(view), None
@@ -197,7 +196,6 @@ def report(
     from hpsearch.report.page.page import page_text, plotly_js
     from hpsearch.report.page.search import check_comparable
     from hpsearch.study.view import open_view
-    from hpsearch.terminal import say
 
     if output is not None and output.suffix not in (".html", ".htm"):
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.commands.command import STUDY, Argument, command, count, flag, option
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+from hpsearch.printable import say
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -95,8 +96,6 @@ def _serve_dashboard(
 
 def _refreshed(refresh: Callable[[], None], stop: StopFlag) -> Iterator[None]:
     """Show what is new again and again; yield each time that it could be read and written."""
-    from hpsearch.terminal import say
-
     while not stop.is_set:
         stop.rest(REFRESH_SECONDS)
         if stop.is_set:
@@ -187,7 +186,6 @@ def _guarded(
 ) -> Iterator[None]:
     """Serve, while the block runs, those who have the printed address: ports are open to all."""
     from hpsearch.dashboard.server import EVERY_ADDRESS, LOOPBACK, Guard, Names, serving
-    from hpsearch.terminal import say
 
     token, port = secrets.token_urlsafe(16), server.server_port
     names = Names(host, server.server_name)
