@@ -68,16 +68,6 @@ class Balance:
 
 
 @dataclass(frozen=True)
-class NamedCycle:
-    """``agents[k]`` answers ``hosts[k]``, ``hosts[k + 1]`` answers ``agents[k]``, and so round."""
-
-    kind: str  # swap, or best answers
-    hosts: tuple[str, ...]
-    agents: tuple[str, ...]
-    strength: float  # the least that a side gains by a switch, in rho; of a swap, beyond its error
-
-
-@dataclass(frozen=True)
 class Standings:
     hosts: tuple[PlayerStanding, ...]  # the strongest first, also in all matrices
     agents: tuple[PlayerStanding, ...]
@@ -89,7 +79,9 @@ class Standings:
     balance: Balance
     cyclic_share: float  # part of rho's differences that is cyclic, beyond noise
     cyclic_share_log: float  # the same of log rho, in which a factor of strength is nothing cyclic
-    cycles: tuple[NamedCycle, ...]  # the strongest swaps, then those of best answers
+    cycles: tuple[dict[str, Any], ...]
+    """the strongest swaps, then those of best answers: each a named `cycles.Cycle`, with its kind;
+    strengths are in rho, of a swap beyond its error"""
 
 
 def standings(played: CrossPlay, seed: int) -> Standings:
@@ -194,16 +186,14 @@ def _balance(
     return Balance(value, nash_conv(rho, equilibrium), float(np.mean(gains)))
 
 
-def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[NamedCycle]:
+def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> Iterator[dict[str, Any]]:
     # No player switches for what may well be noise: two errors of a difference of two cells.
     margin = 2.0 * float(np.sqrt(2.0) * errors.max())
     swaps = cycles.swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
     rounds = cycles.best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
     for kind, strongest in (("swap", swaps), ("best answers", rounds)):
         for cycle in strongest:
-            hosts = tuple(played.hosts[p] for p in cycle.hosts)
-            agents = tuple(played.agents[q] for q in cycle.agents)
-            yield NamedCycle(kind, hosts, agents, cycle.strength)
+            yield {"kind": kind, **cycle.named(played.hosts, played.agents)}
 
 
 def plain_standings(
@@ -231,7 +221,7 @@ def plain_standings(
         "equilibrium": asdict(standings.balance),
         "best": {"host": standings.hosts[0].name, "agent": standings.agents[0].name},
         "cyclic_share": {"rho": standings.cyclic_share, "log_rho": standings.cyclic_share_log},
-        "cycles": [asdict(cycle) for cycle in standings.cycles],
+        "cycles": list(standings.cycles),
         "alpha_rank_left_out": f"more than {MAX_RANKED_PAIRS} pairs" if left_out else None,
     }
 
@@ -379,10 +369,10 @@ def _cycle_lines(standings: Standings) -> Iterator[str]:
         return
     yield "strongest cycles, in which A < B says that B answers A:"
     for cycle in standings.cycles:
-        answers = zip(cycle.hosts, cycle.agents, strict=True)
+        answers = zip(cycle["hosts"], cycle["agents"], strict=True)
         steps = " ".join(f"host {host} < agent {agent} <" for host, agent in answers)
-        kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
-        yield f"  {kind}, by {cycle.strength:.4f} at least: {steps} host {cycle.hosts[0]}"
+        kind = "two hosts, two agents" if cycle["kind"] == "swap" else "best answers"
+        yield f"  {kind}, by {cycle['strength']:.4f} at least: {steps} host {cycle['hosts'][0]}"
 
 
 def _names(standings: Sequence[PlayerStanding]) -> list[str]:

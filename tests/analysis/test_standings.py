@@ -111,13 +111,13 @@ def test_every_rating_is_that_of_its_function(games, rated):
 
 
 def test_cycles_are_shown_by_name(games, rated):
-    swaps = [cycle for cycle in rated.cycles if cycle.kind == "swap"]
+    swaps = [cycle for cycle in rated.cycles if cycle["kind"] == "swap"]
     direct = swap_cycles(
         games.rho(), errors=rho_errors(games.moves), confidence=0.95, num_cycles=NUM_CYCLES
     )
-    assert [cycle.strength for cycle in swaps] == [cycle.strength for cycle in direct]
-    rounds = [cycle for cycle in rated.cycles if cycle.kind == "best answers"]
-    assert [set(cycle.hosts) for cycle in rounds] == [{"h0", "h1", "h2"}]
+    assert [cycle["strength"] for cycle in swaps] == [cycle.strength for cycle in direct]
+    rounds = [cycle for cycle in rated.cycles if cycle["kind"] == "best answers"]
+    assert [set(cycle["hosts"]) for cycle in rounds] == [{"h0", "h1", "h2"}]
     assert rated.cyclic_share > 0.8
     text = text_of(rated)
     assert "cyclic: 9" in text

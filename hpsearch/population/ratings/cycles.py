@@ -34,6 +34,14 @@ class Cycle:
     agents: tuple[int, ...]
     strength: float  # the least that a side gains by a switch, in the payoff's unit
 
+    def named(self, hosts: Sequence[str], agents: Sequence[str]) -> dict[str, Any]:
+        """Return it as events and JSON hold it, its players by their names."""
+        return {
+            "hosts": [hosts[row] for row in self.hosts],
+            "agents": [agents[column] for column in self.agents],
+            "strength": self.strength,
+        }
+
 
 def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]:
     """Return every cycle into which alternating best answers lead, strongest first.
@@ -176,11 +184,7 @@ def meta_game(moves: Ints, hosts: Sequence[str], agents: Sequence[str]) -> dict[
         },
         "cyclic_share": cyclic_share_beyond_noise(rho, errors),
         "cycles": [
-            {
-                "hosts": [hosts[row] for row in cycle.hosts],
-                "agents": [agents[column] for column in cycle.agents],
-                "strength": cycle.strength,
-            }
+            cycle.named(hosts, agents)
             for cycle in best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
         ],
     }
