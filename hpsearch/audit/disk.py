@@ -128,11 +128,8 @@ class Disk:
 
     def num_compared(self) -> int:
         """Return how many checkpoints were compared with their manifests."""
-        number = 0
-        for files in self._trials.values():
-            for saved in files.checkpoints.values():
-                number += saved.state is not None or saved.problem is not None
-        return number
+        every = (saved for trial in self._trials.values() for saved in trial.checkpoints.values())
+        return sum(saved.state is not None or saved.problem is not None for saved in every)
 
 
 class _TrialFile:

@@ -80,7 +80,7 @@ class Results(DriverPart):
             last = report.is_last or report.step >= self._trials.config(trial).steps
             self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
-            rungs = self._trials.num_rungs(trial)
+            rungs = len(self._trials.rungs(trial))
             # One by one: the pruner's verdict depends on all values before, and after a crash it
             # must have seen no more than was recorded.
             self._recorder.record_all([self._reported(report, prune=prune, rungs=rungs)])

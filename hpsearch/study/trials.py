@@ -131,7 +131,7 @@ class Trials:
             return False
         # Rungs noted by a driver that died before it recorded the verdict. With them the pruner
         # would believe that it had already looked at this one.
-        self._storage.hide_system_attrs(trial_id, self._rungs(trial)[trial.rungs :])
+        self._storage.hide_system_attrs(trial_id, self.rungs(trial)[trial.rungs :])
         return bool(self._optuna.pruner.prune(self._optuna, self._storage.get_trial(trial_id)))
 
     def report_all(self, reports: Sequence[CurveReport]) -> None:
@@ -143,9 +143,6 @@ class Trials:
         ]
         with _only_writer():
             self._storage.set_curve_values(news)
-
-    def num_rungs(self, trial: Trial) -> int:
-        return len(self._rungs(trial))
 
     def tell(
         self,
@@ -228,7 +225,7 @@ class Trials:
         interval, steps = config.evaluation.interval, config.steps - trial.first_step
         return interval * max(1, ceil(steps / interval / MAX_RUNGS))
 
-    def _rungs(self, trial: Trial) -> list[str]:
+    def rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""
         attrs = self._storage.get_trial(self._id(trial.number)).system_attrs
         rungs = [name for name in attrs if name.startswith(RUNG)]

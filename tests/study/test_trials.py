@@ -125,7 +125,7 @@ def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -
         for _ in range(3 if repeat else 1):
             with trials_of(study) as trials:
                 verdict = trials.report(known[number], CurveReport(step, number, value), last=False)
-                rungs = trials.num_rungs(known[number])
+                rungs = len(trials.rungs(known[number]))
         known[number].rungs = rungs
         verdicts.append(verdict)
     return verdicts
