@@ -147,32 +147,32 @@ BANNER: Final = (
 """between the dashboard's bar, 64 pixels that cover the top, and its menu, which covers the left"""
 
 
+@dataclass
 class StudyConclusions:
     """A WSGI application that adds to Optuna's dashboard what we conclude."""
 
-    def __init__(self, inner: "WSGIApplication") -> None:
-        self._inner = inner
-        self.verdict = ""  # stands above every page
-        self.importances: Sequence[Sequence[dict[str, object]]] = ()
-        """of each objective, as the dashboard draws them: name, importance and distribution"""
+    inner: "WSGIApplication"
+    verdict: str = ""  # stands above every page
+    importances: Sequence[Sequence[dict[str, object]]] = ()
+    """of each objective, as the dashboard draws them: name, importance and distribution"""
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         path = environ.get("PATH_INFO", "")
         if environ["REQUEST_METHOD"] != "GET":
-            return self._inner(environ, start_response)
+            return self.inner(environ, start_response)
         if IMPORTANCES.fullmatch(path):
             return answer_json(start_response, OK, {"param_importances": self.importances})
         if PAGE.fullmatch(path):
             # A browser must not go on with a page that it has, as the verdict changes.
             fresh = {key: environ[key] for key in environ if not key.startswith("HTTP_IF_")}
-            status, headers, body = _collected(self._inner, fresh)
+            status, headers, body = _collected(self.inner, fresh)
             headers = [header for header in headers if header[0].lower() not in KEPT_BY_BROWSERS]
             if self.verdict:
                 banner = BANNER.format(html.escape(self.verdict)).encode()
                 body = body.replace(b"<body>", b"<body>" + banner, 1)
             uncached = [*headers, ("Cache-Control", "no-store")]
             return answer(start_response, status, uncached, body)
-        return self._inner(environ, start_response)
+        return self.inner(environ, start_response)
 
 
 NUM_TRIALS: Final = 20  # whose files are offered: the best ones
