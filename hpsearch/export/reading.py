@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from hpsearch.analysis.examination import device_of
+from hpsearch.analysis.examination import CPU, device_of
 from hpsearch.cluster.code_snapshot import versions
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.export import folder as bundles
@@ -25,7 +25,6 @@ from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import build_net
 from hpsearch.trainers.rollouts import game_config
 
-CPU: Final = torch.device("cpu")
 MOST_POINTS: Final = 4096  # of a start
 MOST_COORDINATES: Final = 2**31  # of the points of all games that are measured at once
 _MOST_HEADER: Final = 2**20  # bytes of what names the tensors in a file of weights

@@ -80,7 +80,8 @@ def swap_cycles(
     cycles: list[Cycle] = []
     for a, b in combinations(range(len(matrix)), 2):
         gains = _swap_gains(matrix[a], matrix[b], square_a=squares[a], square_b=squares[b])
-        for flat in _largest(gains, num_cycles):
+        order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]  # flat places
+        for flat in order[gains.ravel()[order] > 0]:
             x, y = divmod(int(flat), gains.shape[1])
             # From a, agent x would let it be; agent y answers a, b answers y, x answers b.
             cycles.append(Cycle((a, b), (y, x), float(gains[x, y])))
@@ -120,12 +121,6 @@ def _swap_gains(a: Floats, b: Floats, *, square_a: Floats, square_b: Floats) -> 
     within_a = a[:, None] - a - np.sqrt(square_a[:, None] + square_a)
     within_b = b - b[:, None] - np.sqrt(square_b[:, None] + square_b)
     return np.minimum(np.minimum(ahead[:, None], behind), np.minimum(within_a, within_b))
-
-
-def _largest(gains: Floats, num_cycles: int) -> Ints:
-    """Return the flat places of the largest positive gains, at most ``num_cycles``."""
-    order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]
-    return np.asarray(order[gains.ravel()[order] > 0])
 
 
 def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:
