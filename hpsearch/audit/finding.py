@@ -65,9 +65,10 @@ def checked(check: str, trial: int | None, problems: Problems) -> Findings:
 def unlike(
     where: str, own: Mapping[str, Any], told: Mapping[str, Any], teller: str = "events say"
 ) -> Iterator[str]:
-    """Yield a message for each key whose value at a place differs from what events tell."""
-    for key in differing(own, told):
-        yield f"{teller} {key} {shown(told.get(key))}, {where} {shown(own.get(key))}"
+    """Yield a message for each key that one side lacks, or whose value differs from events'."""
+    for key in sorted({*own, *told}, key=str):
+        if key not in own or key not in told or not is_same(own[key], told[key]):
+            yield f"{teller} {key} {shown(told.get(key))}, {where} {shown(own.get(key))}"
 
 
 def shown(value: Any) -> str:
@@ -79,12 +80,6 @@ def shown(value: Any) -> str:
 def is_same(left: Any, right: Any) -> bool:
     """Return whether two plain values are the same bit for bit; 1, 1.0 and true differ."""
     return _text(left) == _text(right)
-
-
-def differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
-    """Return the keys whose values are not the same, those that one side lacks included."""
-    keys = sorted({*left, *right}, key=str)
-    return [k for k in keys if k not in left or k not in right or not is_same(left[k], right[k])]
 
 
 def _text(value: Any) -> str:
