@@ -249,14 +249,10 @@ class ActorGames(Rollouts[L]):
             part.too_old += 1
 
     def _chosen(self, part: Part) -> Rollout:
-        match self._how.sample_strategy:
-            case "fifo":
-                chosen = part.waiting[0]
-            case "uniform":
-                chosen = self._random.choice(part.waiting)
-            case "recent":
-                chosen = part.waiting[-1]
-                self._drop(part, list(part.waiting)[:-1])
+        strategy = self._how.sample_strategy
+        if strategy == "recent":
+            self._drop(part, list(part.waiting)[:-1])
+        chosen = self._random.choice(part.waiting) if strategy == "uniform" else part.waiting[0]
         part.waiting.remove(chosen)
         return chosen
 

@@ -90,7 +90,7 @@ def test_an_update_of_ppo(max_grad_norm):
     learner = trainer.host
     learner.optimizer.forget()
     played = stack([trainer.rollouts.play(looks_ahead=True)[0] for _ in range(8)])
-    moves = trainer._moves(learner, _as_it_went_on(played))
+    moves = trainer._moves(trainer.roles.groups[0], _as_it_went_on(played))
     moves = moves._replace(log_prob=moves.log_prob + 0.3 * torch.randn_like(moves.log_prob))
     plain = PlainPPO(config)
     plain.take_over(trainer)
@@ -114,7 +114,7 @@ def test_advantages_of_ppo():
     played = stack(
         [trainer.rollouts.play(looks_ahead=True)[0] for _ in range(config.rollout_length)]
     )
-    moves = trainer._moves(trainer.host, _as_it_went_on(played))
+    moves = trainer._moves(trainer.roles.groups[0], _as_it_went_on(played))
     rollout = [
         see(played.points[0].flatten(0, 1), 8).unflatten(0, (-1, 64)),
         played.action[0],
