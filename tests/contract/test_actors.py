@@ -31,6 +31,7 @@ def test_all_in_step_come_to_what_one_process_comes_to(tiny_config, name, count)
     configs = configs_of(tiny_config, name, replace(FIXED, actors=count))
     alone, together = trained(configs, None), trained(configs, FakeActors(count))
     assert_alike(together.state(), alone.state())
+    assert together.games_ended() == alone.games_ended()
     assert {part.age for part in together.actor_games.parts} == {0}
     assert not any(part.played_here or part.too_old for part in together.actor_games.parts)
     numbers, expected = together.statistics(), alone.statistics()
