@@ -252,6 +252,14 @@ DISAGREEMENTS = [
     ),
     (
         "dqn",
+        {"rollouts": ACTORS | {"sync_method": "nccl"}},
+        [
+            "rollouts.sync_method must be memory or checkpoint, as NCCL joins processes that have "
+            "a GPU each, while actors play on their learner's GPU or on CPUs, but is nccl"
+        ],
+    ),
+    (
+        "dqn",
         {"rollouts": ACTORS | {"sync_interval": 4}},
         [
             "rollouts.max_staleness must be at least sync_interval=4 less 1, which is how old "

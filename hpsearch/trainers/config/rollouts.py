@@ -31,8 +31,8 @@ class ActorRollouts:
     made so many steps, or when they have played so many"""
     sync_interval: Positive
     """steps between two versions of the weights"""
-    sync_method: Literal["memory", "checkpoint"]
-    """how weights travel: in memory that the processes share, or in a file"""
+    sync_method: Literal["memory", "checkpoint", "nccl"]
+    """how weights travel: in memory that the processes share, or in a file; never by NCCL"""
     max_staleness: NonNegative
     """steps after which the weights that played are too old for the learner, which then plays on"""
     sample_strategy: Literal["fifo", "uniform", "recent"]
@@ -42,6 +42,11 @@ class ActorRollouts:
     """seconds that the learner waits for an actor, which is then replaced"""
 
     def check(self) -> Iterator[str]:
+        if self.sync_method == "nccl":
+            yield (
+                "sync_method must be memory or checkpoint, as NCCL joins processes that have a GPU "
+                "each, while actors play on their learner's GPU or on CPUs, but is nccl"
+            )
         if self.sync_style == "fixed" and self.sample_strategy == "recent":
             yield (
                 "sample_strategy must be fifo or uniform where sync_style is fixed, as the learner "
