@@ -35,7 +35,10 @@ CONTENDERS = {"a trainer alone": 0, "one rank": 1, "two ranks": 2}
 """by name, how many ranks; 0 for none"""
 MEMBERS = (1, 8)
 SHARDS = 2
-SECONDS = 2.0
+FIRST_STEPS = {"dqn": 20, "ppo": 1}
+"""which compile, and fill a memory to where learning begins; a step of PPO is some hundred of DQN"""
+STEPS_A_CALL = {"dqn": 10, "ppo": 1}
+SECONDS = 3.0
 """for which each contender trains in a repetition, after the first steps"""
 
 
@@ -45,22 +48,22 @@ def measured(algorithm: str, members: int, ranks: int) -> dict[str, float]:
     numba.get_num_threads()
     configs = [CONFIGS[algorithm]({"shards": SHARDS, "seed": seed}, {}) for seed in range(members)]
     if ranks == 0:
-        return _timed(build(configs).train)
+        return _timed(algorithm, build(configs).train)
     with local_team(ranks, 1, StopFlag()) as team:
         team.build(configs)
-        told = _timed(team.train)
+        told = _timed(algorithm, team.train)
         with _counted() as counts:
             team.train(1)
         # Beside the step's own: one call that tells it to all, and one by which all answer.
         return told | {"calls": counts["calls"], "bytes": counts["bytes"]}
 
 
-def _timed(train: Callable[[int], None]) -> dict[str, float]:
-    train(20)  # compiles, and fills the memory to where learning begins
+def _timed(algorithm: str, train: Callable[[int], None]) -> dict[str, float]:
+    train(FIRST_STEPS[algorithm])
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < SECONDS:
-        train(10)
-        steps += 10
+        train(STEPS_A_CALL[algorithm])
+        steps += STEPS_A_CALL[algorithm]
     return {"steps_per_second": steps / (time.perf_counter() - began)}
 
 
