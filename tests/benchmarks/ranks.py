@@ -36,7 +36,7 @@ CONTENDERS = {"a trainer alone": 0, "one rank": 1, "two ranks": 2}
 MEMBERS = (1, 8)
 SHARDS = 2
 FIRST_STEPS = {"dqn": 20, "ppo": 1}
-"""which compile, and fill a memory to where learning begins; a step of PPO is some hundred of DQN"""
+"""which compile, and fill a memory to where learning begins; PPO's take far longer"""
 STEPS_A_CALL = {"dqn": 10, "ppo": 1}
 SECONDS = 3.0
 """for which each contender trains in a repetition, after the first steps"""

@@ -18,7 +18,8 @@ PAPER = """On paper, a step's communication on A100s, in microseconds: its calls
 latency within a node and 10 more for each doubling of nodes, and its bytes in a ring all-reduce,
 2 (G - 1) / G of them over the slowest link: 300 GB/s a GPU and direction within a node (NVLink 3),
 25 GB/s a GPU between nodes (HDR InfiniBand, one adapter a GPU). These are assumptions, not
-measurements; calls are counted one after another, and none is hidden behind computing.
+measurements; calls are counted one after another, and none is hidden behind computing. Games and
+batches are those of one GPU, shared out: whether there are enough for so many is another question.
 """
 GPUS = (8, 64, 512)
 GPUS_A_NODE = 8
