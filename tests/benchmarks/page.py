@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import actors_page
 import breeding_page
 import curve_page
 import driver_page
@@ -18,7 +19,7 @@ import rows
 
 Row = dict[str, str]
 
-BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks")
+BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks", "actors")
 """tables of studies and runs, whose sections are pages of their own: no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
@@ -65,6 +66,7 @@ def write(folder: Path) -> None:
     sections += pairs_page.sections(every, folder)
     sections += driver_page.sections(every, folder)
     sections += ranks_page.sections(every, folder)
+    sections += actors_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 
 

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import actors_page
 import bench
 import page
 import pairs_page
 import pytest
 import quickstart_page
+import ranks_page
 import rows
 import torch
 from configurations import dqn_config
@@ -209,3 +211,48 @@ def test_the_page_of_the_quick_start_shows_each_machines_newest_commit(tmp_path)
     assert second.startswith("| b, new, 1 | 7 | ")
     assert second.endswith("| not measured |")
     assert quickstart_page.sections({}, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "by_hand"),
+    [
+        (8, 2 * 20 + 2 * 7 / 8 * 0.16),  # 48 kB at 300 GB/s are 0.16 us
+        (512, 2 * (20 + 6 * 10) + 2 * 511 / 512 * 1.92),  # 64 nodes; at 25 GB/s they are 1.92 us
+    ],
+)
+def test_communication_on_paper(gpus, by_hand):
+    assert ranks_page.communication(2, 48_000, gpus) == pytest.approx(by_hand)
+
+
+def test_the_page_compares_actors_with_the_faster_inline_contender_seed_by_seed():
+    def run(contender: str, seed: int, steps: float, rho: float, **changes: str) -> dict[str, str]:
+        about = {"machine": "a", "case": "dqn", "commit": "new", "seconds": "10", "age": "0.5"}
+        counts = {"greatest_age": "1", "dropped": "4", "moves_per_second": f"{256 * steps}"}
+        times = {"learns": "0.75", "plays": "0.5", "both": "0.25"}
+        if contender.startswith("inline"):
+            times, counts = dict.fromkeys(times, ""), {**counts, "greatest_age": "", "dropped": ""}
+            about["age"] = ""
+        measured = {"steps_per_second": f"{steps}", "rho": f"{rho}", "seed": f"{seed}"}
+        return about | times | counts | measured | {"contender": contender} | changes
+
+    table = [
+        run("fixed, one actor", 1, 999.0, 0.9, commit="old"),
+        run("inline, two threads", 1, 10.0, 0.1),
+        run("inline, one thread", 1, 20.0, 0.1),
+        run("fixed, one actor", 1, 10.0, 0.2),
+        run("fixed, one actor", 2, 30.0, 0.3),
+        run("inline, one thread", 2, 20.0, 0.1),
+        run("inline, two threads", 2, 10.0, 0.1),
+    ]
+    head, text = actors_page.sections({"actors": table}, Path())
+    assert head.startswith("## actors")
+    title, _, header, rule, *lines, said = text.splitlines()
+    assert title == "### dqn, 10 s, 2 seeds, on a, new"
+    fixed = "| 20 ± 10 | 1 ± 0.5 | 5120 ± 2560 | 75% | 50% | 25% | 0.5 | 1 | 4 | 0.25 ± 0.05 |"
+    assert f"| fixed, one actor {fixed}" in lines
+    assert all(line.count("|") == header.count("|") == rule.count("|") for line in lines if line)
+    assert said.startswith(
+        "Of 1 contenders with actors 0 made more steps a second than inline, one"
+    )
+    assert "0 fewer, and 1 came to a higher rho" in said
+    assert actors_page.sections({}, Path()) == []
