@@ -7,7 +7,7 @@ from cli_tools import METRIC, hpsearch, read, write_study, write_trainer
 
 pytestmark = pytest.mark.slow
 
-SENTENCE = f"ended at step 40 of 400: evaluations in a row without a better {METRIC}: 1, as many"
+SENTENCE = f"ended at step 40 of 400: evaluations in a row without a better {METRIC}: 1"
 PLATEAU = {"metric": METRIC, "evaluations": 1, "min_delta": 1.0}
 """nothing becomes better by 1, so the second evaluation is the last"""
 

@@ -46,6 +46,8 @@ class Activity:
 
 def read_activity(view: StudyView) -> Activity | None:
     """Return that of the newest job that wrote a timeline; None if there is none."""
+    if not view.study.has_actors:
+        return None
     for job in reversed(list(view.state.jobs)):
         timeline = view.folder.job(job).timeline.try_read()
         activity = None if timeline is None else activity_of(job, timeline.spans)

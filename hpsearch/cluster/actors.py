@@ -78,6 +78,8 @@ class ActorProcess:
     def wait_until_new(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while self.is_lost and (left := deadline - time.monotonic()) > 0:
+            if self._pipe.closed:  # it is replaced no more
+                return
             self._listen(left)
 
     def set_up(self, setup: Setup, num_places: int) -> None:
@@ -172,14 +174,16 @@ class ActorPool:
         """Start those of one of ``ranks``; they end with this process, or by `end`."""
         self.how = how
         self._folder: TemporaryDirectory[str] | None = None
-        path = None
+        # A file each: what one is told to read must not be replaced by what another one gets.
+        paths: list[Path | None] = [None] * how.actors
         if how.sync_method == "checkpoint":
             self._folder = TemporaryDirectory(prefix="hpsearch-weights-")
-            path = Path(self._folder.name) / "weights.pt"
+            folder = Path(self._folder.name)
+            paths = [folder / f"actor-{number}.safetensors" for number in range(how.actors)]
         plays = [config.to_play() for config in configs]
         self.actors = [
             ActorProcess(number, part, plays, path)
-            for number, part in enumerate(ranks.split(how.actors))
+            for number, (part, path) in enumerate(zip(ranks.split(how.actors), paths, strict=True))
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}

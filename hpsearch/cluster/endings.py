@@ -63,7 +63,7 @@ class Endings:
     def measured(self, row: int, metrics: Metrics) -> bool:
         """Judge by an evaluation of this step, which is not yet in the learning curve.
 
-        Return whether the member has ended, by whatever.
+        Return whether the member has ended, for any reason.
         """
         member, step = self._slots.members[row], self._slots.steps[row]
         values = {name: metric.value for name, metric in metrics.items()}
@@ -97,7 +97,8 @@ class Endings:
             ]
             if (stale := evaluations_without_better(plateau, values)) >= plateau.evaluations:
                 what = f"evaluations in a row without a better {plateau.metric}: {stale}"
-                self._note(row, "plateau", f"{what}, as many as end.plateau lets be")
+                reached = f"end.plateau.evaluations={plateau.evaluations}"
+                self._note(row, "plateau", f"{what}, which reaches {reached}")
 
     def _note(self, row: int, by: Ending, why: str) -> None:
         """Note, and print for the job's log, what ended a member, unless it has ended."""

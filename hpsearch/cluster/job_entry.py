@@ -26,7 +26,8 @@ def train(job_folder: str) -> None:
 def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], counts: Sequence[int]) -> None:
     """Do a job on some of ``gpus``, once so many are free, and hold them until it ends.
 
-    It has as many as one of ``counts`` says, the most first; with fewer it has fewer ranks.
+    ``counts`` are the numbers of GPUs with which it may run, the largest first, which has all ranks
+    of its plan; with a smaller one there are fewer ranks in proportion.
     """
     with stop_flag() as flag:
         names, wanted = ",".join(gpu.name for gpu in gpus), " or ".join(map(str, counts))

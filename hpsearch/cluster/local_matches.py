@@ -105,7 +105,8 @@ class LocalMatches:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
         trainer, name = self._slots.trainer, f"{island.name} at {self._age(rows[0])} {split}"
         moves = self._slots.team.do_together(_play, island.matches, name)
-        # Empty rows play too, by weights that the next attempt does not know.
+        # Rows without a member play too; their weights are in no checkpoint, so another attempt
+        # could not repeat their games.
         for axis, role in enumerate(ROLES):
             if role in trainer.config.learning():
                 seated = [*rows, *range(trainer.num_members, moves.shape[axis])]

@@ -51,8 +51,7 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
         if gpus:
             os.environ[VISIBLE] = ",".join(share(gpus.split(","), 0, size))
         team = Team(flag, RankGroup(store, 0, size, others))
-        yield team
-        team.end()
+        yield from _ended(team)
         with suppress(subprocess.TimeoutExpired):  # all is done and written
             for process in others.processes:
                 process.wait(LEAVING_SECONDS)
@@ -61,11 +60,16 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
 
 
 def _alone(flag: StopFlag) -> Iterator[Team]:
-    team = Team(flag)
+    yield from _ended(Team(flag))
+
+
+def _ended(team: Team) -> Iterator[Team]:
+    """Give a team to a block; what an error ends tells the other ranks of it by itself."""
     try:
         yield team
-    finally:
         team.end()
+    finally:
+        team.end_actors()
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,7 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
     team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)))
-    yield team
-    team.end()
+    yield from _ended(team)
 
 
 @dataclass(frozen=True)

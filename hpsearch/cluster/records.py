@@ -66,7 +66,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What learner and actors of a job did of late."""
+    """What the learner and the actors of a job's first rank did of late."""
 
     spans: tuple[Span, ...]
 

@@ -123,12 +123,13 @@ class CheckpointPolicy:
         self.close()
         if slots.team.ranks.size > 1:
             return
-        with suppress(Exception):
+        try:
             finite = slots.trainer.is_finite()
             for row, member in slots.members.items():
-                with suppress(Exception):
-                    if finite[row] and member.island is None:
-                        self._save_whole(slots, row)
+                if finite[row] and member.island is None:
+                    self._save_whole(slots, row)
+        except Exception as error:
+            print(f"after the error not all could be saved as they were: {error}", flush=True)
 
     def _save_whole(self, slots: Slots, row: int) -> None:
         member, step = slots.members[row], slots.steps[row]
@@ -169,7 +170,7 @@ class CheckpointPolicy:
         name = self._rules.best
         if name is None or metrics is None:
             return None
-        self.wait(member.number)
+        self.wait(member.number)  # which says whether what seemed better is saved
         value = metrics[name].value
         best = read_best(member.trial.checkpoints)
         if best is not None and best.metric == name and not best.is_beaten_by(value):

@@ -30,7 +30,8 @@ PATIENCE = 300.0
 the queue; writing the files of a thousand jobs may take the first minute"""
 
 OF_DRIVER = ("SLURM_NTASKS", "SLURM_NPROCS")
-"""of the environment of a driver that is a job itself: srun would take its tasks for a job's own"""
+"""variables that jobs must not inherit from a driver that is a SLURM job itself: srun would read
+the driver's number of tasks as theirs"""
 
 
 class SlurmExecutor:

@@ -179,7 +179,7 @@ class LocalOptions:
     ranks: Positive = 1
     """processes of a job that train its trials together; divides the trainer's key shards"""
     min_ranks: Positive | None = None
-    """as many are enough where fewer GPUs are free when a job begins; none waits for all"""
+    """smallest number with which a job begins where GPUs are missing; null: it waits for all"""
 
     def check(self) -> Iterator[str]:
         yield from _min_ranks_problems(self.ranks, self.min_ranks)
@@ -209,7 +209,7 @@ class SlurmOptions:
     ranks: Positive = 1
     """tasks of a job that train its trials together; divides the trainer's key shards"""
     min_ranks: Positive | None = None
-    """as many are enough where fewer nodes are free when a job begins; none waits for all"""
+    """smallest number with which a job begins where nodes are missing; null: it waits for all"""
 
     def check(self) -> Iterator[str]:
         yield from _min_ranks_problems(self.ranks, self.min_ranks)

@@ -115,6 +115,10 @@ class Study:
         return executor.ranks if self.uses_gpus else 0
 
     @property
+    def has_actors(self) -> bool:
+        return any(base.get("rollouts", {}).get("mode") == "actors" for base in self.bases.values())
+
+    @property
     def fewer_gpus(self) -> tuple[int, ...]:
         """With how many GPUs a job of this machine may also begin, the most first."""
         executor = self.spec.executor

@@ -100,26 +100,33 @@ def gpu_problems(
 def rank_problems(
     ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
+    numbers: list[int] | None
     match space.get(SHARDS):
         case CategoricalParameter(choices=choices):
             numbers = [choice for choice in choices if isinstance(choice, int)]
         case IntParameter(low=low, high=high, step=step):  # if two do, all others do
             numbers = [*range(low, high + 1, step)[:2]]
         case _:
-            # Those of older studies are from before this key.
-            numbers = [config.get(SHARDS, 1) for config in configs]
-    if wrong := sorted(number for number in numbers if number % ranks):
+            numbers = None  # each base has its own
+    pairs = {
+        (number, config.get("rollouts", {}).get("actors", 1))
+        for config in configs
+        # Bases of older studies are from before this key.
+        for number in numbers or [config.get(SHARDS, 1)]
+    }
+    if wrong := sorted(number for number, _ in pairs if number % ranks):
         yield (
             f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "
             "write a multiple of it there"
         )
         return
-    for actors in sorted({config.get("rollouts", {}).get("actors", 1) for config in configs}):
-        if wrong := sorted(number for number in numbers if number % (ranks * actors)):
+    for number, actors in sorted(pairs):
+        if number % (ranks * actors):
             yield (
                 f"executor.ranks={ranks} times the trainer's rollouts.actors={actors} must divide "
-                f"its key shards={wrong[0]}; write a multiple of {ranks * actors} there"
+                f"its key shards={number}; write a multiple of {ranks * actors} there"
             )
+            return
 
 
 def read_founders(

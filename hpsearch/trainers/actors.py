@@ -202,7 +202,7 @@ class ActorGames(Rollouts[L]):
         part.is_due, part.played, part.version, part.most = False, 0, version, most
 
     def _forget(self, part: Part) -> None:
-        """Go on from the games as they are now, whatever is still on its way."""
+        """Drop the rollouts that were not learned from; the games go on from where they are."""
         part.waiting.clear()
         if part.learned != part.newest:
             self._leave_games(part)
@@ -282,7 +282,7 @@ class ActorGames(Rollouts[L]):
         return self._tensors[name]
 
     def _leave_games(self, part: Part) -> None:
-        """What comes next does not go on from what was learned from last."""
+        """Note in memories that the next moves do not follow the last ones."""
         for group in self._roles.groups:
             for member in range(self.fused_game.num_members):
                 group.learner.leave_games(member, part.shards)

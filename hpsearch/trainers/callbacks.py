@@ -12,7 +12,8 @@ class Callbacks(Generic[T]):
     Give an instance to a trainer as ``trainer.callbacks``; trainers made of it have none. They may
     read the trainer, and change what `Trainer` lets others change; what they do is no part of
     checkpoints. Looking at a tensor's value waits for the device. Each of several ranks calls its
-    own. An error ends the training: after `after_step` and before `before_step` the state is whole.
+    own. An error that one raises ends the training. The state is whole between two steps, and after
+    an error in `before_step` or `after_step`; after one in another method it may be half changed.
 
     On a GPU rollouts and updates are replayed as a whole, so what is called within an update,
     `before_epoch` and `after_epoch`, would not be called: a subclass that defines one of them has

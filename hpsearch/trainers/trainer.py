@@ -409,7 +409,7 @@ class Trainer(ABC, Generic[C, L]):
     def checkpoint(
         self, member: int, kind: str, parents: Sequence[str], seconds: float
     ) -> Checkpoint:
-        """Return what `save` writes of this rank; the tensors are those that training changes."""
+        """Return what `save` writes of this rank; its tensors change with the next step."""
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])

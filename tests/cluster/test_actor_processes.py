@@ -68,6 +68,26 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
         assert not any(part.played_here for part in trainer.actor_games.parts)
 
 
+def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
+    """What one has not read yet is not replaced by what another one gets."""
+    how = replace(FIXED, sync_style="dynamic_by_trainer", sync_method="checkpoint", max_staleness=4)
+    actors = pool(how, configs("ppo", how)).actors
+    assert len({actor._weights_file for actor in actors}) == len(actors)
+
+
+def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> None:
+    how = replace(FIXED, actors=1)
+    members = configs("dqn", how)
+    monkeypatch.setattr("hpsearch.cluster.actors.act", print)  # which ends at once
+    began = time.monotonic()
+    actors = ActorPool(how, members)
+    actors.wait()
+    assert time.monotonic() - began < 30.0
+    trainer = trained(members, actors)
+    assert [part.played_here for part in trainer.actor_games.parts] == [12]
+    actors.end()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number) -> None:
     how = replace(FIXED, actor_timeout=5.0)

@@ -340,7 +340,8 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):
         work(str(job.root))
     for number in range(2):
         ended = result(job.study, number)
-        assert (ended.status, ended.kind, ended.step) == ("failed", "disk", 4)
+        assert (ended.status, ended.kind) == ("failed", "disk")
+        assert ended.step >= 4  # that of the checkpoint, which is written while training goes on
 
 
 def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, configs):

@@ -34,6 +34,13 @@ SENTENCE = (
 )
 
 
+@pytest.fixture
+def with_actors(story, monkeypatch):
+    for base in story.view.study.bases.values():
+        monkeypatch.setitem(base, "rollouts", {"mode": "actors"})
+    return story
+
+
 def page_of(story):
     unmeasured = "it was not asked for"
     return check_page(page_text(gather(story.view, 1.7e9, "", lambda view, trial: unmeasured), ""))
@@ -116,14 +123,14 @@ def test_a_bar_a_span_in_a_row_a_process():
     assert chart["layout"]["yaxis"]["categoryarray"] == rows
 
 
-def test_the_page_shows_the_newest_job_that_has_a_timeline(story):
+def test_the_page_shows_the_newest_job_that_has_a_timeline(with_actors):
     for number in range(4):
-        story.ask(number)
-        story.run(number, job=f"job-{number}")
-    assert "actors" not in page_of(story).ids
+        with_actors.ask(number)
+        with_actors.run(number, job=f"job-{number}")
+    assert "actors" not in page_of(with_actors).ids
     for job, spans in (("job-1", SPANS[:3]), ("job-2", SPANS), ("job-3", ())):
-        story.view.folder.job(job).timeline.write(Timeline(spans))
-    page = page_of(story)
+        with_actors.view.folder.job(job).timeline.write(Timeline(spans))
+    page = page_of(with_actors)
     assert "actors" in page.ids
     assert SENTENCE in page.words
     assert set(page.charts["actors-timeline"]["data"][0]["y"]) == {
@@ -131,14 +138,14 @@ def test_the_page_shows_the_newest_job_that_has_a_timeline(story):
     }
 
 
-def test_a_damaged_timeline_is_as_none(story):
-    story.ask(0)
-    story.run(0, job="job-0")
-    file = story.view.folder.job("job-0").timeline
+def test_a_damaged_timeline_is_as_none(with_actors):
+    with_actors.ask(0)
+    with_actors.run(0, job="job-0")
+    file = with_actors.view.folder.job("job-0").timeline
     file.write(Timeline(SPANS))
     for wrong in ("1e300", "-1.0", "NaN"):
         damaged = file.path.read_text().replace("1700000003.0", wrong)
         file.path.write_text(damaged)
-        assert "actors" not in page_of(story).ids
+        assert "actors" not in page_of(with_actors).ids
         file.write(Timeline(SPANS))
-    assert "actors" in page_of(story).ids
+    assert "actors" in page_of(with_actors).ids

@@ -302,6 +302,8 @@ def test_ranks_divide_the_shards(tmp_path: Path, ranks, shards, searched, wrong)
 
 def test_a_configuration_from_before_shards_has_one() -> None:
     assert [*rank_problems(1, [{}], {})] == []
+    own = [{"shards": n, "rollouts": {"actors": n}} for n in (2, 4)]  # each base by itself
+    assert [*rank_problems(1, own, {})] == []
     (problem,) = rank_problems(2, [{}], {})
     assert problem.startswith("executor.ranks must divide the trainer's key shards=1, but is 2; ")
 

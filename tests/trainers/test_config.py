@@ -247,8 +247,12 @@ DISAGREEMENTS = [
     ),
     (
         "dqn",
-        {"shards": 4, "rollouts": ACTORS | {"actors": 3}},
-        ["rollouts.actors must divide shards=4, but is 3"],
+        {"shards": 4, "rollouts": ACTORS | {"actors": 3, "device": "cuda"}},
+        [
+            "rollouts.actors must divide shards=4, but is 3",
+            "rollouts.device must be cpu where device is cpu, as actors play on their learner's "
+            "GPU, but is cuda",
+        ],
     ),
     (
         "dqn",

@@ -257,8 +257,15 @@ class CommonConfig:
         return replace(self, device=self.rollouts.device, rollouts=InlineRollouts("inline"))
 
     def _shard_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
-        if isinstance(self.rollouts, ActorRollouts) and self.shards % self.rollouts.actors:
-            yield f"rollouts.actors must divide shards={self.shards}, but is {self.rollouts.actors}"
+        if isinstance(self.rollouts, ActorRollouts):
+            actors, device = self.rollouts.actors, self.rollouts.device
+            if self.shards % actors:
+                yield f"rollouts.actors must divide shards={self.shards}, but is {actors}"
+            if device == "cuda" and self.device != "cuda":
+                yield (
+                    f"rollouts.device must be cpu where device is {self.device}, as actors play on "
+                    f"their learner's GPU, but is {device}"
+                )
         pool = self.snapshots()
         at_once = 1 if pool is None else pool.at_once
         for name, role in learning.items():

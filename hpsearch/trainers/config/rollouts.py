@@ -27,14 +27,14 @@ class ActorRollouts:
     device: Literal["cpu", "cuda"]
     """on which they play"""
     sync_style: Literal["fixed", "dynamic_by_trainer", "dynamic_by_explorer"]
-    """all wait for new weights together; or they get them while they play, when the learner has
-    made so many steps, or when they have played so many"""
+    """when actors get new weights: all wait for them together; or each gets them while it plays,
+    after sync_interval steps of the trainer, or of its own (the explorer's)"""
     sync_interval: Positive
     """steps between two versions of the weights"""
     sync_method: Literal["memory", "checkpoint", "nccl"]
     """how weights travel: in memory that the processes share, or in a file; never by NCCL"""
     max_staleness: NonNegative
-    """steps after which the weights that played are too old for the learner, which then plays on"""
+    """largest age of weights, in steps: what older ones have played is dropped"""
     sample_strategy: Literal["fifo", "uniform", "recent"]
     """which of an actor's waiting rollouts is learned from next: the oldest, any, or the newest, in
     front of which all others are dropped"""
