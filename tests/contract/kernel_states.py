@@ -47,6 +47,22 @@ def random_points(
     return points.masked_fill(removed.unsqueeze(-1), rules.PADDING)
 
 
+def minimal_points(
+    seed: int, num_points: int, dimension: int, num_games: int = NUM_GAMES
+) -> torch.Tensor:
+    """Draw int32 (G, N, D) of which most are minimal, as all have one sum; in no order.
+
+    Of points that are drawn one by one few are left, too few to need an order or a best pair.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shape = (num_games, num_points, dimension)
+    points = torch.randint(0, 6, shape, generator=generator, dtype=torch.int32)
+    points[..., -1] = 5 * dimension - points[..., :-1].sum(-1)
+    removed = torch.rand(shape[:2], generator=generator) < 0.2
+    removed[0] = False
+    return points.masked_fill(removed.unsqueeze(-1), rules.PADDING)
+
+
 def random_moves(
     seed: int, dimension: int, num_games: int = NUM_GAMES
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -126,18 +142,23 @@ def check_many_states(name: str, num_games: int, sizes: Collection[tuple[int, ..
     for seed, (num_points, dimension, largest) in enumerate(SIZES):
         if (num_points, dimension, largest) not in sizes:
             continue
-        points = random_points(seed, num_points, dimension, largest, num_games)
-        subset, axis = random_moves(seed, dimension, num_games)
-        check_operators(OnDevice(name), points, subset, axis)
-        config = GameConfig(
-            dimension=dimension,
-            max_num_points=num_points,
-            max_value=largest,
-            max_steps=5,
-            reposition=seed % 2 == 0,
-            reward=list(REWARDS)[seed // 3 % len(REWARDS)],
-        )
-        check_steps(name, config, REFERENCE.newton_polytope(points), subset, axis)
+        check_states(name, seed, random_points(seed, num_points, dimension, largest, num_games))
+
+
+def check_states(name: str, seed: int, points: torch.Tensor) -> None:
+    """Compare one move in each of some games, operator by operator and as a step."""
+    num_games, num_points, dimension = points.shape
+    subset, axis = random_moves(seed, dimension, num_games)
+    check_operators(OnDevice(name), points, subset, axis)
+    config = GameConfig(
+        dimension=dimension,
+        max_num_points=num_points,
+        max_value=max(1, int(points.max())),
+        max_steps=5,
+        reposition=seed % 2 == 0,
+        reward=list(REWARDS)[seed // 3 % len(REWARDS)],
+    )
+    check_steps(name, config, REFERENCE.newton_polytope(points), subset, axis)
 
 
 def check_steps(

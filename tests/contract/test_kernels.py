@@ -19,18 +19,20 @@ from kernel_states import (
     OnDevice,
     check_many_states,
     check_operators,
+    check_states,
     device_of,
+    minimal_points,
     random_moves,
     random_points,
 )
 from tried import tried
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
-from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels import BACKENDS, cuda, default_backend
 from hpsearch.game.kernels.cpu_loops import REWARD_KINDS
 from hpsearch.game.kernels.cuda import _power_of_two
 from hpsearch.game.random import derive_key
-from hpsearch.game.rules import REWARDS
+from hpsearch.game.rules import REWARDS, subset_bits
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 every_backend = pytest.mark.parametrize(
@@ -80,6 +82,39 @@ def test_operators(name):
     check()
 
 
+@every_backend_but_the_reference
+@pytest.mark.parametrize(("num_points", "dimension"), [(2, 2), (8, 3), (9, 5)])
+def test_games_of_many_minimal_points(name, num_points, dimension):
+    """Whose order and best pair are not told by a few."""
+    check_states(name, num_points, minimal_points(num_points, num_points, dimension))
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("num_points", "dimension", "largest", "num_games"),
+    [(2, 2, 20, 17), (5, 3, 2**30, 7), (3, 5, 2, 11), (33, 4, 9, 2)],
+)
+def test_programs_that_share_games(monkeypatch, num_points, dimension, largest, num_games):
+    """As many rows in a program as on a GPU: several programs, the last one not full.
+
+    None writes behind the last game.
+    """
+    run = cuda._run
+
+    def run_with_margins(program, points, tensors, numbers=()):
+        margin = cuda.LANES * num_points * dimension
+        longer = [torch.cat([each.flatten(), each.new_ones(margin)]) for each in tensors]
+        views = [long[:-margin].view_as(each) for long, each in zip(longer, tensors, strict=True)]
+        run(program, points, views, numbers)
+        for long, view, each in zip(longer, views, tensors, strict=True):
+            assert (long[-margin:] == 1).all()
+            each.copy_(view)
+
+    monkeypatch.setattr(cuda, "INTERPRETED_LANES", cuda.LANES)
+    monkeypatch.setattr(cuda, "_run", run_with_margins)
+    check_states("cuda", num_games, random_points(0, num_points, dimension, largest, num_games))
+
+
 @every_backend
 @pytest.mark.parametrize("batch", [(), (1,), (4, 6), (2, 3, 4), (0,)])
 def test_any_batch_shape(name, batch):
@@ -115,6 +150,28 @@ def test_an_illegal_move_is_an_error(name):
     subset[5], axis[5] = torch.tensor([True, True, False]), 2
     with pytest.raises(ValueError, match=r"subset=\[0, 1\], axis=2 in game \(5,\)"):
         BACKENDS[name].move(points, subset, axis, False)
+
+
+@needs_triton
+@pytest.mark.parametrize("dimension", [2, 3, 5])
+def test_which_moves_a_step_on_a_gpu_takes_for_legal(dimension):
+    """Those with an action and an axis in its subset, and none of those around them."""
+    from legal_program import legal_moves
+
+    subsets = subset_bits(dimension)
+    moves = [
+        (action, axis)
+        for action in range(-1, len(subsets) + 1)
+        for axis in range(-1, dimension + 1)
+    ]
+    moves += [(-1, 0)] * (_power_of_two(len(moves)) - len(moves))
+    actions, axes = torch.tensor(moves, device=device_of("cuda")).T.contiguous()
+    legal = torch.zeros_like(actions, dtype=torch.bool)
+    legal_moves[(1,)](actions, axes, legal, dimension, len(moves))
+    assert legal.tolist() == [
+        0 <= action < len(subsets) and axis >= 0 and subsets[action] >> axis & 1 == 1
+        for action, axis in moves
+    ]
 
 
 @every_backend
@@ -160,6 +217,20 @@ def test_random_starts(name):
     check()
 
 
+@every_backend_but_the_reference
+@pytest.mark.parametrize(
+    ("num_points", "dimension", "max_value"), [(2, 2, 2), (3, 3, 20), (6, 6, 1), (3, 5, 2**30)]
+)
+def test_starts_of_any_lanes_and_numbers(name, num_points, dimension, max_value):
+    """Of two points with three values in a plane, one start of 56 is over sixteen times."""
+    keys = torch.tensor([derive_key("starts"), derive_key("starts", 1)])
+    starts = torch.arange(2 * 50).view(2, 50) * (2**32 + 1)
+    lanes = 2**31 - 1 - 3 * torch.arange(50)
+    size = {"num_points": num_points, "dimension": dimension, "max_value": max_value}
+    drawn = OnDevice(name).random_starts(keys, starts, lanes=lanes, **size)
+    assert torch.equal(drawn, REFERENCE.random_starts(keys, starts, lanes=lanes, **size))
+
+
 @every_backend_slowly
 def test_a_start_that_stays_over_becomes_the_simplest(name):
     """One of 2^16 starts of two points in a plane with few values is over sixteen times."""
@@ -172,7 +243,8 @@ def test_a_start_that_stays_over_becomes_the_simplest(name):
 
 @every_backend
 @pytest.mark.parametrize("num_numbers", [1, 3, 4, 5, 1000])
-def test_uniform(name, num_numbers):
+def test_uniform(name, num_numbers, monkeypatch):
+    monkeypatch.setattr(cuda, "INTERPRETED_LANES", 128)  # as on a GPU
     keys = torch.tensor([derive_key("uniform", member) for member in range(3)])
     counters = torch.tensor([0, 2**32 - 2, 2**40 + 1])
     numbers = OnDevice(name).uniform(keys, counters, num_numbers)
