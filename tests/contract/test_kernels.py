@@ -175,6 +175,20 @@ def test_which_moves_a_step_on_a_gpu_takes_for_legal(dimension):
 
 
 @every_backend
+def test_an_illegal_move_is_an_error_of_a_step_and_changes_nothing(name):
+    if device_of(name).type == "cuda":
+        pytest.skip("an assertion of the device, after which the process can use it no more")
+    config = GameConfig(
+        dimension=3, max_num_points=4, max_value=9, max_steps=6, reposition=True, reward="terminal"
+    )
+    game = FusedGame(config, torch.tensor([1]), 2, "cpu", name, observes=True)
+    before = [tensor.clone() for tensor in game.state().values()]
+    with pytest.raises(ValueError, match="subset"):
+        game.step(torch.tensor([[0, 0]]), torch.tensor([[1, 2]]))
+    assert all(map(torch.equal, game.state().values(), before))
+
+
+@every_backend
 @pytest.mark.parametrize("reposition", [False, True])
 def test_the_largest_coordinate_that_is_no_cap(name, reposition):
     """A sum of 2^30 is exact and goes on, a larger one ends the game."""

@@ -152,3 +152,28 @@ def test_any_batch_shape(batch):
     assert (
         moved == rules.move(points[(0,) * len(batch)], subset_of(3, [0, 2]), torch.tensor(2))
     ).all()
+
+
+@pytest.mark.parametrize("dimension", range(2, 8))
+def test_host_actions_are_the_subsets_of_two_coordinates_or_more(dimension):
+    subsets = [n for n in range(2**dimension) if n.bit_count() >= 2]
+    assert list(rules.subset_bits(dimension)) == subsets
+    assert rules.HostActionEncoder(dimension).num_actions == len(subsets)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("dimension", 2, 16), ("max_num_points", 1, 2**40), ("max_value", 1, 2**30),
+     ("max_steps", 1, 2**31 - 1)],
+)  # fmt: skip
+def test_the_ends_of_what_a_game_may_be(name, low, high):
+    numbers = {"dimension": 3, "max_num_points": 5, "max_value": 9, "max_steps": 6}
+
+    def config(value):
+        return rules.GameConfig(**(numbers | {name: value}), reposition=True, reward="terminal")
+
+    assert getattr(config(low), name) == low
+    assert getattr(config(high), name) == high
+    for value in (low - 1, *([] if name == "max_num_points" else [high + 1])):
+        with pytest.raises(ValueError, match=f"{name} must be at least {low}.* got {name}={value}"):
+            config(value)
