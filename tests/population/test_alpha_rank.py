@@ -24,6 +24,14 @@ def test_a_chain_of_tiny_chances_keeps_its_relative_accuracy():
     assert stationary_distribution(chain)[1] == pytest.approx(1e-160)
 
 
+def test_shares_beyond_the_range_of_floats():
+    """Up a ladder, each state is visited 1e60 times as often as the one below."""
+    chain = np.diag(np.full(7, 0.5), 1) + np.diag(np.full(7, 0.5e-60), -1)
+    shares = stationary_distribution(chain)
+    assert shares[-4:] == pytest.approx([1e-180, 1e-120, 1e-60, 1.0], rel=1e-9)
+    assert shares[:2].tolist() == [0.0, 0.0]
+
+
 def test_a_chain_that_gets_stuck_is_refused():
     with pytest.raises(ValueError, match="irreducible"):
         stationary_distribution(np.array([[0.5, 0.5], [0.0, 1.0]]))

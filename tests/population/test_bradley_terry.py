@@ -18,6 +18,16 @@ def test_two_players_by_the_logarithm_of_their_odds():
     assert high - low == pytest.approx(1.959964 * error)
 
 
+def test_a_prior_makes_intervals_narrower():
+    """To what games tell of the difference it adds half of the ridge."""
+    fit = bradley_terry([[30.0]], [[40.0]], ridge=6.0)
+    difference = fit.hosts[0] - fit.agents[0]
+    chance = 1 / (1 + np.exp(-difference))
+    assert 40 * chance - 30 == pytest.approx(-6 * difference / 2)
+    information = 40 * chance * (1 - chance) + 6 / 2
+    assert fit.covariance == pytest.approx(np.array([[1, -1], [-1, 1]]) / (4 * information))
+
+
 def test_who_never_lost_is_finite_and_surely_stronger():
     fit = bradley_terry([[20.0, 20.0], [10.0, 10.0]], [[20.0, 20.0], [20.0, 20.0]], ridge=0.01)
     assert np.isfinite(fit.hosts).all()

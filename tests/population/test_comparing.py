@@ -72,3 +72,9 @@ def test_what_tells_nothing_is_refused():
             drawn_means([[1.0, 2.0], scores], rng(), 10)
     with pytest.raises(ValueError, match="R x K"):
         chance_of_best([[np.nan, 1.0]])
+
+
+@pytest.mark.parametrize("draws", [[1.0, 2.0], [[]], [[[1.0]]], [[1.0, float("nan")]]])
+def test_draws_that_are_no_table_of_numbers_are_refused(draws):
+    with pytest.raises(ValueError, match="draws are numbers, R x K"):
+        chance_of_best(draws)

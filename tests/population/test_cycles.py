@@ -51,6 +51,13 @@ def test_noise_is_taken_off():
     assert cyclic_share_beyond_noise(PENNIES, 10.0) == 0
 
 
+def test_what_noise_adds_to_both_sums():
+    """Of the sums of squares 12 and 30, noise of variance 1 adds 6 / 3 and 6 * 5 / 6."""
+    payoff = [[6.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert cyclic_share_beyond_noise(payoff, 0.0) == pytest.approx(12 / 30)
+    assert cyclic_share_beyond_noise(payoff, 1.0) == pytest.approx((12 - 2) / (30 - 5))
+
+
 def test_best_answers_go_round_in_pennies():
     (cycle,) = best_response_cycles(PENNIES, margin=0.0)
     assert (cycle.hosts, cycle.agents, cycle.strength) == ((0, 1), (1, 0), 2.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.fitness import MatchStanding, Places, score
+from hpsearch.population.fitness import MatchStanding, Places, opponent_weights, score
 from hpsearch.population.options import Matches, Pareto
 
 ALL_OBJECTIVES = Pareto("pareto", ("strength", "robustness", "size", "novelty"), nearest=1)
@@ -79,3 +79,14 @@ def test_starts_that_take_long_for_all_move_no_difference():
     scores = score(moves, hosts(2), UNIFORM, None, rng())
     assert np.ptp(scores.naming[:, 0]) > 0.1
     assert scores.naming[:, 0] - scores.naming[:, 1] == pytest.approx(np.full(50, np.log(2)))
+
+
+def test_opponents_are_weighed_by_rho_of_the_games_that_name_parents():
+    """A host of a long game is a weak one: rho is one over the mean length."""
+    naming, confirming = np.array([[10, 40, 10], [40, 10, 10]]), np.full((2, 3), 7)
+    moves = np.stack([np.repeat(each[:, :, None], 8, axis=2) for each in (naming, confirming)])
+    scores = score(moves, hosts(2), Matches(num_samples=5, weighing="nash"), None, rng())
+    expected = opponent_weights(1 / naming, "nash")
+    assert scores.weights.hosts == pytest.approx(expected.hosts)
+    assert scores.weights.agents == pytest.approx(expected.agents)
+    assert scores.weights.agents == pytest.approx([0.5, 0.5, 0.0])

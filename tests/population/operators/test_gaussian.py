@@ -1,10 +1,12 @@
 """Gaussian mutation: as large as asked for, in every layer, and repeatable."""
 
+from statistics import NormalDist
+
 import pytest
 import torch
 from operator_nets import every_structure, network, stream, tower
 
-from hpsearch.population.operators.base import layer_sizes
+from hpsearch.population.operators.base import layer_sizes, normal
 from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.networks import Network
 
@@ -67,3 +69,16 @@ def test_arguments_are_of_every_member():
         gaussian_mutation(net, strength=STRENGTH[:2], stream=stream(7, 8, 9))
     with pytest.raises(ValueError, match=r"stream needs a row for each of 3 members, got \(2,\)"):
         gaussian_mutation(net, strength=STRENGTH, stream=stream(7, 8))
+
+
+def test_normal_numbers_are_finite_and_as_often_above_as_below():
+    """The least and the greatest uniform number lie as far from the middle."""
+
+    class Ends:
+        def uniform(self, num_numbers):
+            return torch.tensor([[0.0, 1.0 - 2.0**-24, 0.5 - 2.0**-24, 0.5]])
+
+    low, high, below, above = normal(Ends(), 4)[0].tolist()
+    assert low == pytest.approx(NormalDist().inv_cdf(2.0**-25), rel=1e-6)
+    assert high == -low
+    assert above == -below > 0

@@ -86,6 +86,24 @@ def test_few_passes_estimate_the_sum_over_many_outputs(monkeypatch):
     assert ((ratio - 1).abs() < 0.5).all()
 
 
+def test_as_many_outputs_as_passes_are_derived_one_by_one(monkeypatch):
+    """Then nothing is drawn."""
+    net, x = network(tower([7], num_outputs=5)), observations()
+    monkeypatch.setattr(module, "NUM_PASSES", 5)
+    assert torch.equal(sensitivity(net, x, stream(7, 8, 9)), sensitivity(net, x, stream(1, 2, 3)))
+
+
+def test_what_changes_no_move_is_within_a_bound_of_none():
+    net, x = network(tower([7, "l"])), observations()
+    child = mutated(net, greedy_change, bound=torch.zeros(P))
+    best = [
+        outputs(player, x)[0].masked_fill(~legal(), -torch.inf).argmax(dim=2)
+        for player in (net, child)
+    ]
+    assert torch.equal(*best)
+    assert not torch.equal(child.weights, net.weights)
+
+
 @every_structure
 def test_the_policy_moves_as_far_as_it_may(towers):
     """The bound holds on outputs computed anew, and is met unless the noise is at its largest."""
