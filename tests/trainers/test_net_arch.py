@@ -96,3 +96,7 @@ def test_a_few_characters_do_not_ask_for_any_number_of_layers():
     ):
         with pytest.raises(ValueError, match="at most 10000 layers"):
             parse(more)
+
+
+def test_a_list_may_stand_once():
+    assert parse([{"repeat": 1, "net_arch": [8, "b"]}]) == parse([8, "b"])

@@ -187,3 +187,18 @@ def test_other_sizes_are_refused_with_a_reason():
 
 def test_the_solver_agrees_on_a_single_start():
     assert Solver(3).depth(ADE[0].points) == 1
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in ADE if case.minimax is not None], ids=lambda case: case.name
+)
+def test_the_published_worst_cases_are_those_of_the_table(case):
+    assert Solver(3).depth(case.points) == case.minimax
+
+
+def test_exponents_of_the_series():
+    """A_n is x^2 + y^2 + z^(n+1), D_n is x^2 + y^2 z + z^(n-1)."""
+    points = {case.name: case.points for case in ADE}
+    assert points["A3"] == ((2, 0, 0), (0, 2, 0), (0, 0, 4))
+    assert points["D4"] == ((2, 0, 0), (0, 2, 1), (0, 0, 3))
+    assert points["D5"] == ((2, 0, 0), (0, 2, 1), (0, 0, 4))
