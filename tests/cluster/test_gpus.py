@@ -14,7 +14,9 @@ from gpu_tools import install_nvidia_smi, new_probe, new_uuid
 from working import work
 
 from hpsearch.cluster import job_entry, worker
-from hpsearch.cluster.machine import VISIBLE, Gpu, GpuShare, find_gpus
+from hpsearch.cluster import machine as machine_module
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.machine import VISIBLE, Gpu, GpuShare, find_gpus, hold_gpus
 from hpsearch.cluster.study_dir import StudyDir
 
 UUIDS = [f"GPU-{digit * 8}-1111-2222-3333-444444444444" for digit in "abc"]
@@ -165,6 +167,29 @@ def test_fewer_gpus_are_enough_after_a_while():
         with holder("2,1", keys[:2]) as second:
             first.kill()  # before the second one settles for less
             assert told(second) == ["0", "1"]
+
+
+def is_free(gpu):
+    """Return whether nothing holds a GPU, by asking for it and letting it go."""
+    lock = machine_module._locked(gpu)
+    if lock is not None:
+        lock.close()
+    return lock is not None
+
+
+def test_no_more_is_held_than_was_taken():
+    """What this process holds it holds to its end, of GPUs that only this test knows."""
+    gpus = [Gpu(str(index), new_uuid()) for index in range(5)]
+    assert hold_gpus(gpus, [2, 1], StopFlag()) == tuple(gpus[:2])
+    assert [is_free(gpu) for gpu in gpus] == [False, False, True, True, True]
+    assert hold_gpus(gpus, [2, 1], StopFlag()) == tuple(gpus[2:4])
+    assert [is_free(gpu) for gpu in gpus] == [False] * 4 + [True]
+    assert machine_module._try_to_hold(gpus, [2]) is None
+    assert is_free(gpus[4])
+    assert machine_module._try_to_hold(gpus, [4, 2, 1]) == (gpus[4],)
+    flag = StopFlag()
+    flag.is_set = True
+    assert hold_gpus(gpus, [1], flag) is None
 
 
 def test_who_waits_can_be_asked_to_leave():

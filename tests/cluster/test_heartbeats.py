@@ -137,7 +137,17 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
 
 @pytest.mark.parametrize(
     ("shares", "straggler"),
-    [((), None), ((0.9,), None), ((0.1, 0.1), None), ((0.5, 0.1), 1), ((0.0, 0.4, 0.5), 0)],
+    [
+        ((), None),
+        ((0.9,), None),
+        ((0.1, 0.1), None),
+        ((0.5, 0.1), 1),
+        ((0.0, 0.4, 0.5), 0),
+        ((0.3, 0.15), None),
+        ((0.0, 0.2), None),  # the limit itself
+        ((0.45, 0.3, 0.2), None),  # the others wait for 0.375 on average
+        ((0.5, 0.5, 0.5, 0.25), 3),
+    ],
 )
 def test_the_others_wait_for_a_straggler(shares, straggler):
     ranks = tuple(RankHeartbeat("node", 8, share) for share in shares)

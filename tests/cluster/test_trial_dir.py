@@ -19,7 +19,7 @@ from hpsearch.cluster.records import (
     Parent,
     Start,
 )
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, pin_founders, pinned
 from hpsearch.errors import CorruptError
 from hpsearch.files import write_json
 from hpsearch.population.operators.options import GaussianMutation
@@ -206,3 +206,18 @@ def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypa
         patch.setattr(files, "open_file", fail)
         assert TrialQueue(job, plan).waiting == []
     assert trial.attempt(1).read_result().kind == "disk"
+
+
+def test_founders_are_kept_by_the_studies_in_which_they_lie(tmp_path):
+    """One that lies in no study, as a checkpoint that was copied by hand, is kept by none."""
+    first, second, heirs = (StudyDir(tmp_path / "runs" / name) for name in ("a", "b", "heirs"))
+    for study in (first, second, heirs):
+        write_json(study.spec, {})
+    places = [study.trial(n).checkpoints / "step-8" for study, n in ((first, 1), (second, 5))]
+    places += [first.trial(2).checkpoints / "step-4", tmp_path / "elsewhere" / "step-8"]
+    pin_founders(heirs, places)
+    assert pinned(first) == {"heirs": {places[0], places[2]}}
+    assert pinned(second) == {"heirs": {places[1]}}
+    assert pinned(heirs) == {}
+    heirs.root.rename(tmp_path / "gone")
+    assert pinned(first) == {}
