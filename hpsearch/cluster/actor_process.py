@@ -66,6 +66,7 @@ def _room(dtype: torch.dtype, shape: torch.Size) -> int:
 class Begin(NamedTuple):
     """Tells an actor to begin anew."""
 
+    number: int  # which beginning this is; what the actor says after it names it
     setup: Setup  # without its tensors
     games: Block
     weights: Block
@@ -86,14 +87,18 @@ class Ready(NamedTuple):
 
 
 class Room(NamedTuple):
+    begin: int
     rollouts: Block
 
 
 class Took(NamedTuple):
     """The actor has read its weights."""
 
+    begin: int
+
 
 class Played(NamedTuple):
+    begin: int
     rollout: Rollout  # without its tensors
     place: int
 
@@ -114,6 +119,7 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
 class _Acting:
     def __init__(self, pipe: Connection, player: Player, configs: Sequence[CommonConfig]) -> None:
         self._pipe, self._player, self._configs = pipe, player, configs
+        self._begin = 0
         self._each = 0.0  # rollouts that it may play by weights that come
         self._free: list[int] = []  # places for rollouts
         self._left = 0.0  # and by those that it has
@@ -128,18 +134,19 @@ class _Acting:
 
     def _hear(self, message: object) -> None:
         match message:
-            case Begin(setup, games, weights, num_places):
+            case Begin(number, setup, games, weights, num_places):
+                self._begin = number
                 if self._configs != setup.configs:
                     self._player = Player(build(setup.configs, setup.part))
                 self._configs, self._weights, self._each = setup.configs, weights, setup.each
                 self._player.set_up(replace(setup, games=games.place(0), weights=weights.place(0)))
                 self._left, self._rollouts = setup.first, None
                 self._free = list(range(num_places))
-                self._pipe.send(Took())
+                self._pipe.send(Took(number))
             case NewWeights(version, path):
                 self._player.take(version, _read(path) if path else self._weights.place(0))
                 self._left = self._each
-                self._pipe.send(Took())
+                self._pipe.send(Took(self._begin))
             case Free(place):
                 self._free.append(place)
 
@@ -147,9 +154,9 @@ class _Acting:
         rollout = self._player.play()
         if self._rollouts is None:
             self._rollouts = Block.of(rollout.tensors, 1 + len(self._free))
-            self._pipe.send(Room(self._rollouts))
+            self._pipe.send(Room(self._begin, self._rollouts))
         self._rollouts.fill(place, rollout.tensors)
-        self._pipe.send(Played(replace(rollout, tensors={}), place))
+        self._pipe.send(Played(self._begin, replace(rollout, tensors={}), place))
 
 
 def _read(path: Path) -> Tensors:

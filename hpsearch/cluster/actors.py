@@ -48,6 +48,7 @@ class ActorProcess:
         self._number, self._weights_file = number, weights_file
         self._first = configs, part
         self._losses = 0  # in a row
+        self._begins = 0  # set-ups so far
         self._begin()
 
     def _begin(self) -> None:
@@ -87,7 +88,8 @@ class ActorProcess:
         self.is_new, self._is_set_up, self._has_weights = False, True, False
         self._waiting, self._places, self._rollouts = [], {}, None
         bare = replace(setup, games={}, weights={})
-        self._say(Begin(bare, games, self._weights, num_places))
+        self._begins += 1
+        self._say(Begin(self._begins, bare, games, self._weights, num_places))
 
     def send(self, version: int, weights: Tensors) -> None:
         if self._weights_file is None:
@@ -154,11 +156,13 @@ class ActorProcess:
         match message:
             case Ready():
                 self.is_new = True
+            case Took(begin) | Room(begin, _) | Played(begin, _, _) if begin != self._begins:
+                pass  # said before the actor heard that it begins anew
             case Took():
                 self._has_weights = True
-            case Room(rollouts):
+            case Room(_, rollouts):
                 self._rollouts = rollouts
-            case Played(rollout, place):
+            case Played(_, rollout, place):
                 assert self._rollouts is not None
                 self._losses = 0
                 self._places[rollout.number] = place

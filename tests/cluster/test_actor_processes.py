@@ -75,6 +75,19 @@ def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
     assert len({actor._weights_file for actor in actors}) == len(actors)
 
 
+def test_what_was_played_before_a_new_beginning_is_not_learned_from(configs, pool) -> None:
+    how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=4)
+    members = configs("ppo", how)
+    actors = pool(how, members)
+    trainer = build(members, actors=actors)
+    trainer.train(3)
+    time.sleep(1.0)  # so that rollouts wait in the pipe
+    trainer.replace_reward_func("step_penalty")
+    trainer.train(1)
+    (part,) = trainer.actor_games.parts
+    assert (part.learned, part.age) == (0, 0)  # the first one since
+
+
 def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> None:
     how = replace(FIXED, actors=1)
     members = configs("dqn", how)
