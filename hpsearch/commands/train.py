@@ -96,8 +96,6 @@ def train(
         )
         return INTERRUPTED
     _check_finished(result, member.trial)
-    if result.ended_by is not None:
-        say(result.message)
     console.print(metrics_table(result.metrics))
     print(f"checkpoints and curves are in {folder}")
     return 0
