@@ -162,7 +162,11 @@ def _actors(study: StudyDir) -> None:
     """Use a timeline as the page does."""
     from hpsearch.report.page.actors import actors_section
 
-    view: Any = SimpleNamespace(folder=study, state=SimpleNamespace(jobs={"00001": None}))
+    view: Any = SimpleNamespace(
+        study=SimpleNamespace(has_actors=True),
+        folder=study,
+        state=SimpleNamespace(jobs={"00001": None}),
+    )
     material: Any = SimpleNamespace(activity=read_activity(view))
     list(actors_section(material))
 
