@@ -82,6 +82,7 @@ def test_submit_returns_and_the_study_ends_without_us(submitted) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_submit_returns_within_five_seconds(tmp_path: Path) -> None:
     """The best of three: the machine may be busy."""
     write_trainer(tmp_path, ENDLESS)
