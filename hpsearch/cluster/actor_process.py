@@ -97,7 +97,7 @@ class Took(NamedTuple):
     begin: int
 
 
-class Played(NamedTuple):
+class RolloutReady(NamedTuple):
     begin: int
     rollout: Rollout  # without its tensors
     place: int
@@ -156,7 +156,7 @@ class _Acting:
             self._rollouts = Block.of(rollout.tensors, 1 + len(self._free))
             self._pipe.send(Room(self._begin, self._rollouts))
         self._rollouts.fill(place, rollout.tensors)
-        self._pipe.send(Played(self._begin, replace(rollout, tensors={}), place))
+        self._pipe.send(RolloutReady(self._begin, replace(rollout, tensors={}), place))
 
 
 def _read(path: Path) -> Tensors:

@@ -17,8 +17,8 @@ from hpsearch.cluster.actor_process import (
     Block,
     Free,
     NewWeights,
-    Played,
     Ready,
+    RolloutReady,
     Room,
     Took,
     act,
@@ -156,13 +156,13 @@ class ActorProcess:
         match message:
             case Ready():
                 self.is_new = True
-            case Took(begin) | Room(begin, _) | Played(begin, _, _) if begin != self._begins:
+            case Took(begin) | Room(begin, _) | RolloutReady(begin, _, _) if begin != self._begins:
                 pass  # said before the actor heard that it begins anew
             case Took():
                 self._has_weights = True
             case Room(_, rollouts):
                 self._rollouts = rollouts
-            case Played(_, rollout, place):
+            case RolloutReady(_, rollout, place):
                 assert self._rollouts is not None
                 self._losses = 0
                 self._places[rollout.number] = place

@@ -123,13 +123,12 @@ class CheckpointPolicy:
         self.close()
         if slots.team.ranks.size > 1:
             return
-        try:
-            finite = slots.trainer.is_finite()
-            for row, member in slots.members.items():
-                if finite[row] and member.island is None:
+        for row, member in slots.members.items():
+            try:
+                if member.island is None and slots.trainer.is_finite()[row]:
                     self._save_whole(slots, row)
-        except Exception as error:
-            print(f"after the error not all could be saved as they were: {error}", flush=True)
+            except Exception as error:  # of any kind: the first error is to be told
+                print(f"{member.name} could not be saved after the error: {error}", flush=True)
 
     def _save_whole(self, slots: Slots, row: int) -> None:
         member, step = slots.members[row], slots.steps[row]

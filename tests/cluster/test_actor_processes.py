@@ -5,10 +5,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
 from fake_actors import FIXED, trained
+from safetensors.torch import load_file
 
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.trainers.algorithms import build
@@ -71,8 +73,13 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
 def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
     """What one has not read yet is not replaced by what another one gets."""
     how = replace(FIXED, sync_style="dynamic_by_trainer", sync_method="checkpoint", max_staleness=4)
-    actors = pool(how, configs("ppo", how)).actors
-    assert len({actor._weights_file for actor in actors}) == len(actors)
+    first, second = pool(how, configs("ppo", how)).actors
+    sent = {"weights": torch.ones(3)}
+    with patch.object(first, "_say") as say, patch.object(second, "_say"):  # they read later
+        first.send(1, sent)
+        second.send(1, {"weights": torch.zeros(3)})
+    (told,) = say.call_args.args
+    torch.testing.assert_close(load_file(told.path), sent)
 
 
 def test_what_was_played_before_a_new_beginning_is_not_learned_from(configs, pool) -> None:
