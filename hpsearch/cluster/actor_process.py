@@ -33,15 +33,14 @@ class Block(NamedTuple):
     layout: Layout  # of each of its equal places
 
     @classmethod
-    def of(cls, tensors: Tensors, count: int) -> "Block":
+    def of(cls, layout: Layout, count: int) -> "Block":
         """Make room for such tensors ``count`` times."""
-        layout = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
         size = sum(_room(dtype, shape) for _, dtype, shape in layout)
         return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
 
     @classmethod
     def filled(cls, tensors: Tensors) -> "Block":
-        block = cls.of(tensors, 1)
+        block = cls.of(layout_of(tensors), 1)
         block.fill(0, tensors)
         return block
 
@@ -57,6 +56,10 @@ class Block(NamedTuple):
             tensors[name] = self.data[number, first:last].view(dtype).view(shape)
             first += _room(dtype, shape)
         return tensors
+
+
+def layout_of(tensors: Tensors) -> Layout:
+    return [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
 
 
 def _room(dtype: torch.dtype, shape: torch.Size) -> int:
@@ -86,8 +89,18 @@ class Ready(NamedTuple):
     """An actor's first word."""
 
 
-class Room(NamedTuple):
+class NeedsRoom(NamedTuple):
+    """Says what a rollout consists of.
+
+    The learner makes the memory: who hands some over answers the other side, and the learner waits
+    for none of its actors.
+    """
+
     begin: int
+    layout: Layout
+
+
+class Room(NamedTuple):
     rollouts: Block
 
 
@@ -149,14 +162,19 @@ class _Acting:
                 self._pipe.send(Took(self._begin))
             case Free(place):
                 self._free.append(place)
+            case Room(rollouts):
+                self._rollouts = rollouts
 
     def _play(self, place: int) -> None:
-        rollout = self._player.play()
+        rollout, begin = self._player.play(), self._begin
         if self._rollouts is None:
-            self._rollouts = Block.of(rollout.tensors, 1 + len(self._free))
-            self._pipe.send(Room(self._begin, self._rollouts))
+            self._pipe.send(NeedsRoom(begin, layout_of(rollout.tensors)))
+        while self._rollouts is None:
+            self._hear(self._pipe.recv())
+            if self._begin != begin:  # so the rollout is of games that are no more
+                return
         self._rollouts.fill(place, rollout.tensors)
-        self._pipe.send(RolloutReady(self._begin, replace(rollout, tensors={}), place))
+        self._pipe.send(RolloutReady(begin, replace(rollout, tensors={}), place))
 
 
 def _read(path: Path) -> Tensors:

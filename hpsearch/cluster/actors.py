@@ -5,10 +5,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hpsearch.cluster.actor_process import (
@@ -16,6 +16,7 @@ from hpsearch.cluster.actor_process import (
     Begin,
     Block,
     Free,
+    NeedsRoom,
     NewWeights,
     Ready,
     RolloutReady,
@@ -54,7 +55,7 @@ class ActorProcess:
     def _begin(self) -> None:
         self.is_new = self._is_set_up = False
         self._has_weights = False
-        self._rollouts: Block | None = None
+        self._num_places, self._rollouts = 0, Block.filled({})
         self._waiting: list[Rollout] = []
         self._places: dict[int, int] = {}  # of each rollout that is not released, by its number
         context = multiprocessing.get_context("spawn")
@@ -86,7 +87,7 @@ class ActorProcess:
     def set_up(self, setup: Setup, num_places: int) -> None:
         games, self._weights = Block.filled(setup.games), Block.filled(setup.weights)
         self.is_new, self._is_set_up, self._has_weights = False, True, False
-        self._waiting, self._places, self._rollouts = [], {}, None
+        self._waiting, self._places, self._num_places = [], {}, num_places
         bare = replace(setup, games={}, weights={})
         self._begins += 1
         self._say(Begin(self._begins, bare, games, self._weights, num_places))
@@ -156,14 +157,16 @@ class ActorProcess:
         match message:
             case Ready():
                 self.is_new = True
-            case Took(begin) | Room(begin, _) | RolloutReady(begin, _, _) if begin != self._begins:
+            case Took(begin) | NeedsRoom(begin, _) | RolloutReady(begin, _, _) if (
+                begin != self._begins
+            ):
                 pass  # said before the actor heard that it begins anew
             case Took():
                 self._has_weights = True
-            case Room(_, rollouts):
-                self._rollouts = rollouts
+            case NeedsRoom(_, layout):
+                self._rollouts = Block.of(layout, self._num_places)
+                self._say(Room(self._rollouts))
             case RolloutReady(_, rollout, place):
-                assert self._rollouts is not None
                 self._losses = 0
                 self._places[rollout.number] = place
                 self._waiting.append(replace(rollout, tensors=self._rollouts.place(place)))
@@ -173,21 +176,27 @@ class ActorPool:
     """The actors of one learner, whichever trainer it has; see `trainers.actors.Actors`."""
 
     def __init__(
-        self, how: ActorRollouts, configs: Sequence[CommonConfig], ranks: Ranks = ALONE
+        self,
+        how: ActorRollouts,
+        configs: Sequence[CommonConfig],
+        ranks: Ranks = ALONE,
+        folder: Path | None = None,
     ) -> None:
-        """Start those of one of ``ranks``; they end with this process, or by `end`."""
-        self.how = how
-        self._folder: TemporaryDirectory[str] | None = None
-        # A file each: what one is told to read must not be replaced by what another one gets.
-        paths: list[Path | None] = [None] * how.actors
+        """Start those of one of ``ranks``; they end with this process, or by `end`.
+
+        Weights that go through files lie in ``folder`` meanwhile.
+        """
+        self.how, self._folder = how, folder
+        self._files: list[Path] = []
         if how.sync_method == "checkpoint":
-            self._folder = TemporaryDirectory(prefix="hpsearch-weights-")
-            folder = Path(self._folder.name)
-            paths = [folder / f"actor-{number}.safetensors" for number in range(how.actors)]
+            assert folder is not None
+            # Each its own: what one is told to read must not be replaced by what another one gets.
+            numbers = range(ranks.rank * how.actors, (ranks.rank + 1) * how.actors)
+            self._files = [folder / f"actor-{number}.safetensors" for number in numbers]
         plays = [config.to_play() for config in configs]
         self.actors = [
             ActorProcess(number, part, plays, path)
-            for number, (part, path) in enumerate(zip(ranks.split(how.actors), paths, strict=True))
+            for number, (part, path) in enumerate(zip_longest(ranks.split(how.actors), self._files))
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}
@@ -210,8 +219,11 @@ class ActorPool:
         atexit.unregister(self.end)
         for actor in self.actors:
             actor.end()
+        for path in self._files:
+            path.unlink(missing_ok=True)
         if self._folder is not None:
-            self._folder.cleanup()
+            with suppress(OSError):  # it is not there, or those of other ranks lie there
+                self._folder.rmdir()
 
 
 def _write(path: Path, weights: Tensors) -> None:

@@ -119,7 +119,9 @@ def _temporary(study: StudyDir, ended: EndedTrials, now: float) -> Iterator[Path
     folders: list[Path] = []
     for trial in map(study.trial, (*ended.finished, *ended.given_up)):
         folders += (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
-    folders += (*(study.job(name).root for name in ended.jobs), study.code)
+    jobs = [study.job(name) for name in ended.jobs]
+    yield from (job.weights for job in jobs if job.weights.exists())  # of a job that was killed
+    folders += (*(job.root for job in jobs), study.code)
     for folder in folders:
         for path in _entries(folder):
             half_written = _HALF_WRITTEN.fullmatch(path.name) is not None

@@ -79,7 +79,7 @@ def _train(job: JobDir, flag: StopFlag, ranks: int) -> None:
         from hpsearch.cluster.meeting import local_team
         from hpsearch.cluster.worker import run_job
 
-    with local_team(ranks, num_threads, flag) as team:
+    with local_team(ranks, num_threads, flag, job.weights) as team:
         run_job(job, flag, team)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 from torch import distributed
@@ -33,13 +34,16 @@ _LOOPBACK_ALONE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 
 
 @contextmanager
-def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
+def local_team(
+    size: int, num_threads: int, flag: StopFlag, weights: Path | None = None
+) -> Iterator[Team]:
     """Give the team of which this process is the first; the other ranks end with the block.
 
-    Each has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
+    Each rank has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
+    ``weights`` is as of `Team`.
     """
     if size == 1:
-        yield from _alone(flag)
+        yield from _ended(Team(flag, weights=weights))
         return
     os.environ |= _LOOPBACK_ALONE
     gpus = os.environ.get(VISIBLE)
@@ -50,17 +54,13 @@ def local_team(size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
     try:
         if gpus:
             os.environ[VISIBLE] = ",".join(share(gpus.split(","), 0, size))
-        team = Team(flag, RankGroup(store, 0, size, others))
+        team = Team(flag, RankGroup(store, 0, size, others), weights)
         yield from _ended(team)
         with suppress(subprocess.TimeoutExpired):  # all is done and written
             for process in others.processes:
                 process.wait(LEAVING_SECONDS)
     finally:
         others.kill()
-
-
-def _alone(flag: StopFlag) -> Iterator[Team]:
-    yield from _ended(Team(flag))
 
 
 def _ended(team: Team) -> Iterator[Team]:
@@ -92,11 +92,11 @@ class _Started:
 def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
     """Give the team of which this task is the first; the others look for it in the job's folder."""
     if size == 1:
-        yield from _alone(flag)
+        yield from _ended(Team(flag, weights=job.weights))
         return
     store = _serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
-    team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)))
+    team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)), job.weights)
     yield from _ended(team)
 
 

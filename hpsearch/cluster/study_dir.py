@@ -166,6 +166,7 @@ class JobDir(Folder):
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler
     timeline = Record(records.Timeline, "timeline.json")  # what learner and actors did of late
+    weights = Place("weights")  # for actors that read them from files, while the job runs
 
     @property
     def name(self) -> str:
@@ -219,6 +220,7 @@ class TrialDir(Folder):
     textfile = Place(TEXTFILE)
     traces = Place("traces")
     timeline = Record(records.Timeline, "timeline.json")
+    weights = Place("weights")
     fault = Place("fault.log")  # tells a fault of ours in full
     heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
 

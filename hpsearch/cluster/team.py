@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from hpsearch.cluster.actors import ActorPool
@@ -26,9 +27,14 @@ R = TypeVar("R")
 
 
 class Team:
-    def __init__(self, flag: StopFlag, group: RankGroup | None = None) -> None:
-        """Set ``flag`` once any rank is asked to stop or to save; without a group there is one."""
-        self._flag = flag
+    def __init__(
+        self, flag: StopFlag, group: RankGroup | None = None, weights: Path | None = None
+    ) -> None:
+        """Set ``flag`` once any rank is asked to stop or to save; without a group there is one.
+
+        ``weights`` of the first rank is a folder for those that all ranks' actors read from files.
+        """
+        self._flag, self._weights = flag, weights
         self.group = group
         self.ranks = ALONE if group is None else group.ranks
         self.heartbeats: Sequence[RankHeartbeat] = ()
@@ -46,7 +52,7 @@ class Team:
 
     def build(self, configs: Sequence[TrainerConfig]) -> None:
         """Give each rank a fresh trainer."""
-        self._all(_build, tuple(configs))
+        self._all(_build, tuple(configs), self._weights)
 
     def hosts(self) -> list[str]:
         """Return the machine of each rank."""
@@ -178,13 +184,13 @@ class _Outcome(NamedTuple):
     heartbeat: RankHeartbeat | None
 
 
-def _build(team: Team, configs: Sequence[TrainerConfig]) -> None:
+def _build(team: Team, configs: Sequence[TrainerConfig], weights: Path | None) -> None:
     team.built = None  # before the new one needs memory
     how = configs[0].rollouts
     if team.actors is not None and team.actors.how != how:
         team.end_actors()
     if team.actors is None and isinstance(how, ActorRollouts):
-        team.actors = ActorPool(how, configs, team.ranks)
+        team.actors = ActorPool(how, configs, team.ranks, weights)
     team.built = build(configs, team.ranks, team.actors)
     if team.actors is not None:
         team.actors.wait()

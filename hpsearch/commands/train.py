@@ -79,7 +79,7 @@ def train(
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
         open_run(trained, folder) as member,
-        local_team(num_ranks, num_threads, flag) as team,
+        local_team(num_ranks, num_threads, flag, member.trial.weights) as team,
         open_panel(console) as panel,
     ):
         try:

@@ -41,17 +41,18 @@ def configs(tiny_config) -> Callable[..., list]:
 
 
 @pytest.fixture
-def pool() -> Iterator[Callable[..., ActorPool]]:
-    pools = []
+def pool(tmp_path) -> Iterator[Callable[..., ActorPool]]:
+    pools, folder = [], tmp_path / "weights"
 
     def begin(how: ActorRollouts, configs: list) -> ActorPool:
-        pools.append(ActorPool(how, configs))
+        pools.append(ActorPool(how, configs, folder=folder))
         pools[-1].wait()
         return pools[-1]
 
     yield begin
     for begun in pools:
         begun.end()
+    assert not folder.exists()
 
 
 def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:

@@ -147,6 +147,12 @@ def test_pickles_of_an_array_stay_while_one_of_its_jobs_lives(study, live):
 # What killed processes left.
 
 
+def test_weights_for_the_actors_of_an_ended_job_go(study):
+    for job in ("00001", "00002"):
+        write(study.job(job).weights / "actor-0.safetensors")
+    assert find(study, TEMPORARY, jobs=("00001",)) == ["jobs/00001/weights"]
+
+
 def test_half_written_files_go_when_no_process_can_be_writing_them(study):
     unique = uuid4().hex
     left = {
