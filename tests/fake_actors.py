@@ -1,4 +1,4 @@
-"""Actors without processes: each plays as far as it may whenever the learner looks."""
+"""Actors without processes, and so quick that each has always played as far as it may."""
 
 import torch
 
@@ -24,40 +24,40 @@ class FakeActor:
         self.is_lost, self.is_new = False, True
         self.replaced = 0
         self.setups: list[Setup] = []
-        self._sent: tuple | None = None
-
-    @property
-    def has_weights(self) -> bool:
-        return self._sent is None
+        self.has_weights = True
+        self._played: list[Rollout] = []
 
     def set_up(self, setup: Setup, num_places: int) -> None:
-        self.is_new, self._sent = False, None
+        self.is_new = False
         self.setups.append(setup)
         self._player = Player(build(setup.configs, setup.part))
         self._player.set_up(setup)
         self._left, self._each, self._num_free = setup.first, setup.each, num_places
+        self._played = []
+        self._play_on()
 
     def send(self, version: int, weights) -> None:
-        assert self.has_weights, "the memory of the weights is still being read"
-        self._sent = version, {name: tensor.clone() for name, tensor in weights.items()}
+        self._player.take(version, weights)
+        self._left = self._each
+        self._play_on()
 
     def receive(self, seconds: float) -> Rollout | None:
-        if self._sent is not None:
-            self._player.take(*self._sent)
-            self._sent, self._left = None, self._each
-        if min(self._left, self._num_free) <= 0:
-            return None
-        self._left -= 1
-        self._num_free -= 1
-        rollout = self._player.play()
-        tensors = {name: tensor.clone() for name, tensor in rollout.tensors.items()}
-        return Rollout(rollout.version, rollout.number, tensors)
+        return self._played.pop(0) if self._played else None
+
+    def _play_on(self) -> None:
+        while min(self._left, self._num_free) > 0:
+            self._left -= 1
+            self._num_free -= 1
+            rollout = self._player.play()
+            tensors = {name: tensor.clone() for name, tensor in rollout.tensors.items()}
+            self._played.append(Rollout(rollout.version, rollout.number, tensors))
 
     def release(self, rollout: Rollout) -> None:
         assert all(not tensor.isnan().any() for tensor in rollout.tensors.values())
         for tensor in rollout.tensors.values():  # what is still read would be seen to be
             tensor.fill_(torch.nan if tensor.is_floating_point() else -1)
         self._num_free += 1
+        self._play_on()
 
     def replace(self) -> None:
         self.is_lost = True

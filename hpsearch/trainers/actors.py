@@ -193,9 +193,10 @@ class ActorGames(Rollouts[L]):
         how = self._how
         self._forget(part)
         self._note_weights(part, setup.version, setup.first)
-        # What waits its turn in so many places is not too old by then.
-        longest = how.max_staleness - how.sync_interval + 2
-        part.num_places = how.sync_interval if self._is_fixed else longest
+        # A place that is free in one step is filled by the weights of that step, or by ones less
+        # than an interval older, and has its turn when all other places have had theirs.
+        most = max(1, how.max_staleness - how.sync_interval + 1)
+        part.num_places = how.sync_interval if self._is_fixed else most
         part.actor.set_up(setup, part.num_places)
 
     def _note_weights(self, part: Part, version: int, most: float) -> None:

@@ -63,7 +63,8 @@ def test_what_changes_the_members_reaches_the_actors(tiny_config, algorithm):
         ({"sync_interval": 3, "max_staleness": 2}, [0, 1, 2, 0, 1, 2]),
         # A rollout waits while the actor plays the next one: it has learned nothing of it yet.
         ({"sync_style": "dynamic_by_trainer", "max_staleness": 1}, [0, 1, 1, 1, 1, 1]),
-        ({"sync_style": "dynamic_by_trainer", "max_staleness": 0}, [0, 0, 0, 0, 0, 0]),
+        ({"sync_style": "dynamic_by_trainer", "max_staleness": 3}, [0, 1, 2, 3, 3, 3]),
+        ({"sync_style": "dynamic_by_explorer", "max_staleness": 3}, [0, 1, 2, 3, 3, 3]),
     ],
 )
 def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
@@ -74,6 +75,16 @@ def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
         trainer.train(1)
         seen.append(trainer.actor_games.parts[0].age)
     assert seen == ages
+    assert trainer.actor_games.parts[0].too_old == 0
+
+
+def test_what_is_played_by_weights_that_are_too_old_is_played_again(tiny_config):
+    how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer")
+    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    for _ in range(4):
+        trainer.train(1)
+        assert trainer.actor_games.parts[0].age == 0
+    assert trainer.actor_games.parts[0].too_old == 3  # of all after the first step
 
 
 def test_an_action_is_as_likely_as_by_the_policy_that_drew_it(tiny_config):
