@@ -100,10 +100,9 @@ def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> No
     how = replace(FIXED, actors=1)
     members = configs("dqn", how)
     monkeypatch.setattr("hpsearch.cluster.actors.act", print)  # which ends at once
-    began = time.monotonic()
+    monkeypatch.setattr("hpsearch.cluster.actors.START_SECONDS", 3600.0)
     actors = ActorPool(how, members)
     actors.wait()
-    assert time.monotonic() - began < 30.0
     trainer = trained(members, actors)
     assert [part.played_here for part in trainer.actor_games.parts] == [12]
     actors.end()

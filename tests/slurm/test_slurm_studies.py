@@ -92,13 +92,17 @@ class Sweep:
 
     def kill_driver(self) -> None:
         """Kill the driver's process as if its node had run out of memory, and see the next one."""
-        note = json.loads(self.files.driver.read_text())
-        os.kill(note["pid"], signal.SIGKILL)
+        # One on a node that failed is gone, and the next one has not written its own yet.
+        wait_until(lambda: psutil.pid_exists(self.driver_process()), 60, self.output)
+        killed = self.driver_process()
+        os.kill(killed, signal.SIGKILL)
         wait_until(
-            lambda: json.loads(self.files.driver.read_text())["pid"] != note["pid"],
-            60,
-            lambda: f"no new driver; {self.output()}",
+            lambda: self.driver_process() != killed, 60, lambda: f"no new driver; {self.output()}"
         )
+
+    def driver_process(self) -> int:
+        pid: int = json.loads(self.files.driver.read_text())["pid"]
+        return pid
 
     def kill_driver_process(self) -> None:
         """The same, while no other one may be able to drive."""
