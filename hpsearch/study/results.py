@@ -69,7 +69,6 @@ class Results(DriverPart):
         if self._trials.never_prunes:
             for start in range(0, len(reports), AT_ONCE):
                 batch = reports[start : start + AT_ONCE]
-                self._recorder.keep_lease()
                 self._trials.report_all(batch)
                 self._recorder.record_all([self._reported(report) for report in batch])
             return
@@ -78,7 +77,6 @@ class Results(DriverPart):
             if trial.is_over:
                 continue
             last = report.is_last or report.step >= self._trials.config(trial).steps
-            self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
             rungs = len(self._trials.rungs(trial))
             # One by one: the pruner's verdict depends on all values before, and after a crash it

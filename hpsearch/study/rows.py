@@ -7,7 +7,7 @@ is used of its private tables is here; test_rows.py and test_write_behind.py com
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from optuna.storages._rdb import models
 from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy.orm import Session
 
 _NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
@@ -135,8 +136,13 @@ def insert_trial(storage: RDBStorage, study_id: int, unwritten: FrozenTrial) -> 
         return int(trial.trial_id)
 
 
-def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> None:
-    """Write values of learning curves; those that had arrived are replaced."""
+def insert_curve_values(
+    storage: RDBStorage, values: Sequence[CurveValue], fence: Callable[[Session], None]
+) -> None:
+    """Write values of learning curves; those that had arrived are replaced.
+
+    ``fence`` may raise: nothing is flushed, which is when the other transactions call it.
+    """
     model = models.TrialIntermediateValueModel
     kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
     rows = [
@@ -144,6 +150,7 @@ def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> No
         for trial_id, step, value in values
     ]
     with _create_scoped_session(storage.scoped_session) as session:
+        fence(session)
         for trial_id, step, _ in values:
             session.execute(
                 delete(model).where(model.trial_id == trial_id, model.step == step),

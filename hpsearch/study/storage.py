@@ -79,6 +79,7 @@ class MirroredStorage(BaseStorage):
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
         self._unwritten: FrozenTrial | None = None
+        self._fence: Callable[[Session], None] = lambda session: None
         self._lock = threading.RLock()
 
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
@@ -88,6 +89,7 @@ class MirroredStorage(BaseStorage):
         """
         self._writes_behind = True
         if fence is not None:
+            self._fence = fence
             sessions = self._backend.scoped_session
             event.listen(sessions, "before_flush", lambda session, *_: fence(session))
 
@@ -201,7 +203,7 @@ class MirroredStorage(BaseStorage):
             return
         study_id, _ = self._places[values[0][0]]
         with self._lock, self._forgetting_if_lost(study_id):
-            self._persist(lambda: insert_curve_values(self._backend, values))
+            self._persist(lambda: insert_curve_values(self._backend, values, self._fence))
             for trial_id, step, value in values:
                 trial = self._replace(trial_id)
                 trial.intermediate_values = trial.intermediate_values | {step: value}

@@ -3,7 +3,7 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from fakes import FakeExecutor
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
+from hpsearch.cluster.executor import JobStatus, SchedulerSilentError
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver, open_driver
@@ -218,6 +220,55 @@ def test_a_driver_that_is_overtaken_while_it_asks_creates_no_trial(
     give_free(study)
     drive(study, FakeExecutor())
     assert len(stored_trials(study)) == 6
+
+
+class Overtaking(FakeExecutor):
+    """Another driver takes the study while this one looks at its jobs, at its second look."""
+
+    def __init__(self, study: Study, clock: Clock, **options: Any) -> None:
+        super().__init__(**options)
+        self._study, self._clock = study, clock
+        self.num_looks_for_strays = 0
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        if len(self.looks) == 1:
+            hold(self._study, "elsewhere/1/2.00", self._clock.now)
+        return super().look(jobs)
+
+    def cancel_strays(self) -> None:
+        self.num_looks_for_strays += 1
+
+
+class OvertakenSilence(Overtaking):
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        super().look(jobs)
+        raise SchedulerSilentError
+
+
+def test_a_driver_that_is_overtaken_while_it_looks_cancels_no_jobs(tmp_path: Path) -> None:
+    """Those that it does not know are its successor's."""
+    study, clock = new_study(tmp_path), Clock()
+    executor = OvertakenSilence(study, clock)
+    with opened(study, executor, clock) as driver:
+        driver.tick()
+        with pytest.raises(ConflictError, match="no longer driven by"):
+            driver.tick()
+    assert executor.num_looks_for_strays == 1
+
+
+@pytest.mark.parametrize("pruner", ["none", "median"])
+def test_a_driver_that_is_overtaken_while_it_looks_reports_nothing(
+    tmp_path: Path, pruner: str
+) -> None:
+    """Before, the values of a study without a pruner were written."""
+    study, clock = new_study(tmp_path, pruner={"name": pruner}), Clock()
+    executor = Overtaking(study, clock, rounds_per_look=3)
+    with opened(study, executor, clock) as driver:
+        driver.tick()
+        driver.state.jobs["00001"].began_at = clock.now  # else that is what it cannot write
+        with pytest.raises(ConflictError, match="no longer driven by"):
+            driver.tick()
+    assert [trial.intermediate_values for trial in stored_trials(study)] == [{}] * 3
 
 
 def test_a_trial_that_another_driver_told_is_no_fault_of_the_program(tmp_path: Path) -> None:
