@@ -161,10 +161,10 @@ class Jobs(DriverPart):
             if trial.told is not None:
                 continue
             files, config = self._folder.trial(trial.number), study.config_of(trial)
-            lineage = Lineage(Fresh(), config["seed"])
+            lineage, island = Lineage(Fresh(), config["seed"]), None
             if trial.origin is not None and options is not None:
                 lineage = lineage_of(trial.origin, config["seed"], options, study.path.parent)
-            island = island_of(trial.origin, options, study.space, study.spec.seed)
+                island = island_of(trial.origin, options, study.space, study.spec.seed)
             files.create(yaml_file.dump(config), lineage, island)
             files.control.write(Control(attempt.token, stop=None))
 
@@ -264,7 +264,7 @@ class Pilots(DriverPart):
             if last and _lacks(files, last):
                 if job.groups[-1]:
                     self._write(job, [Assignment(*group) for group in job.groups[-1]])
-                elif job.match is not None:
+                else:
                     files.write_next(last, match=job.match)
             if job.closed and _lacks(files, last + 1):
                 files.write_next(last + 1, ())

@@ -278,8 +278,6 @@ def read_sections(data: object) -> dict[str, Any]:
             sections |= _read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
-        elif section.default is not dataclasses.MISSING:
-            sections[section.name] = section.default
     return sections
 
 

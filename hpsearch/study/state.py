@@ -273,8 +273,7 @@ def _told(state: StudyState, event: Event) -> None:
 
 
 def _match_called(state: StudyState, event: Event) -> None:
-    training = {trial.member for trial in state.untold.values() if trial.origin is not None}
-    state.population.called(event.data, training)
+    state.population.called(event.data, {trial.member for trial in state.untold.values()})
 
 
 def _job(state: StudyState, event: Event) -> Job:

@@ -49,12 +49,12 @@ def island_number(origin: PlannedTrial | None, options: PopulationOptions | None
 
 
 def island_of(
-    origin: PlannedTrial | None, options: PopulationOptions | None, space: SearchSpace, seed: int
+    origin: PlannedTrial, options: PopulationOptions, space: SearchSpace, seed: int
 ) -> Island | None:
     """Return what a trial's job is told of its island, None if there are no islands."""
-    if origin is None or options is None or options.islands is None:
-        return None
     number, islands, explore = island_number(origin, options), options.islands, options.explore
+    if islands is None:
+        return None
     assert not isinstance(explore, Schedule), "refused with islands"
     return Island(
         name=f"study {seed} island {number} after match {origin.generation}",
