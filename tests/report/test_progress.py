@@ -13,7 +13,7 @@ from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_panel, progress_text, speed_texts
 from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
-from hpsearch.study.work import Pacer, cost
+from hpsearch.study.work import Pacer, cost, time_left
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 
@@ -172,6 +172,44 @@ def test_status_gives_a_range_once_two_ways_to_judge_agree(story, monkeypatch, s
     story.add("job_began", job="00001", at=1000.0)
     beat(story, 0, 40, speed)
     assert line in cost_lines(status_summary(story.view))
+
+
+def test_two_jobs_make_what_is_left_together(story):
+    """One made 20 steps in 40 s, and says so. What the other had made before its job began, and
+    had to make again, is no gain of it: 30 steps in 20 s."""
+    for number in range(2):
+        story.ask(number)
+    story.run(1, job="00001")
+    story.end(1, "interrupted", 10)
+    for number, began in ((0, 1000.0), (1, 1020.0)):
+        story.run(number, job=f"0001{number}")
+        story.add("job_began", job=f"0001{number}", at=began)
+    beat(story, 0, 20, 0.5)
+    beat(story, 1, 40, 1.5)
+    left = 6 * 60 - 60
+    assert time_left(story.view, 1040.0) == (left / 2, left / 2)
+    assert time_left(story.view, 1020.0) == pytest.approx((left / 2, left))  # the second begins now
+
+
+def test_where_no_step_was_made_the_time_left_is_not_known(story):
+    story.ask(0)
+    story.run(0, job="00001")
+    story.end(0, "interrupted", 20)
+    story.run(0, job="00002")
+    story.add("job_began", job="00002", at=1000.0)
+    beat(story, 0, 20, 0.05)  # what it said last, when it went on from its checkpoint
+    assert time_left(story.view, 1020.0) is None
+
+
+def test_no_time_is_left_when_all_trials_have_ended(story):
+    for number in range(6):
+        assert time_left(story.view, 1000.0) is None
+        story.ask(number)
+        story.run(number, job=str(number))
+        story.tell(number, "failed", failure="nan")
+    assert time_left(story.view, 1000.0) == (0.0, 0.0)
+    story.add("requested", id="one", verb="retry", trials=[0])
+    assert time_left(story.view, 1000.0) is None
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from hpsearch.study.requests import (
     may_be_there,
     note_start,
 )
+from hpsearch.study.view import find_awaited
 
 
 @pytest.fixture
@@ -64,6 +65,28 @@ def test_a_job_waits_in_the_queue_for_hours(folder):
     os.utime(folder.driver, (start.at + 5, start.at + 5))
     assert may_be_there(folder, start, start.at + SILENCE_SECONDS)
     assert not may_be_there(folder, start, start.at + SILENCE_SECONDS + 6)
+
+
+@pytest.mark.parametrize(
+    ("squeue", "is_awaited"),
+    [
+        ("echo PENDING", True),
+        ("echo RUNNING", True),
+        ("echo COMPLETED", False),
+        (":", False),
+        ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", False),
+        ("echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1", True),
+    ],
+)
+def test_a_job_is_awaited_while_its_scheduler_knows_it(
+    folder, tmp_path, monkeypatch, squeue, is_awaited
+):
+    program = tmp_path / "squeue"
+    program.write_text(f"#!/bin/sh\n{squeue}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    note_start(folder, "job 17")
+    assert (find_awaited(folder) is not None) == is_awaited
 
 
 def test_a_driver_that_is_done_is_awaited_no_more(folder):

@@ -6,8 +6,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from study_files import BASE
 from test_population_study import population_study
 
+from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
@@ -25,6 +27,7 @@ from hpsearch.study.records import (
     key_after,
 )
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.config import read_config
 
 PARAMS = {"host.optim.args.lr": 1e-2, "host.gamma": 0.9}
 
@@ -135,6 +138,29 @@ def test_a_generation_of_the_closing_leaves_the_better_half_as_it_is(tmp_path):
         assert child.steps == child.first_step == 8 * (child.parents[0] + 1)
         assert not child.trains
     assert not judge.close(rules, judged(trials, [10] * 4))
+
+
+@pytest.mark.parametrize("roles", [("host",), ("agent",), ("host", "agent")])
+def test_who_plays_stands_where_the_plan_has_them(roles):
+    """Members, then past champions, of the roles that are learned; scripted players come last."""
+    members, archive = (trial(7, 0), trial(4, 1)), (trial(2, 0), trial(1, 1))
+    roster = MatchRoster(members, archive, roles, Matches(best_response=8))
+    config = read_config(yaml_file.load(BASE), source="")
+    plan = roster.plan(Match(3, {}, (), ()), config, 5, champion=archive[0])
+    standing = roster.standing(np.ones(2))
+    for role, players in (("host", plan.hosts), ("agent", plan.agents)):
+        learned = [getattr(place, role) for place in (*standing.members, *standing.archive)]
+        if role in roles:
+            assert [players[place].name for place in learned] == ["7", "4", "2", "1"]
+        else:
+            assert learned == [None] * 4
+        panel = players[getattr(standing.panel, role) :]
+        assert panel
+        assert all(player.checkpoint is None for player in panel)
+        assert sum(player.checkpoint is None for player in players) == len(panel)
+    assert [response.role for response in plan.responses] == list(roles)
+    assert {response.trial for response in plan.responses} == {2}
+    assert not roster.plan(Match(3, {}, (), ()), config, 5, champion=None).responses
 
 
 # History.

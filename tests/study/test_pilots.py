@@ -18,6 +18,7 @@ from drives import (
     tick_until,
 )
 from fakes import FakeExecutor, Fault
+from test_population_study import population_study, teaching
 from tried import tried
 
 from hpsearch.cluster.study_dir import JobDir
@@ -297,7 +298,27 @@ def test_a_driver_that_dies_between_the_closing_of_a_job_and_its_file(
     assert executor.live() == []
 
 
-def die(*arguments: Any) -> None:
+def test_a_driver_that_dies_between_a_match_and_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, executor = population_study(tmp_path, trials=8), pilots(teaching=teaching)
+    with opened(study, executor) as driver, monkeypatch.context() as patch:
+        patch.setattr(JobDir, "write_next", die)
+        with pytest.raises(Killed):
+            tick_until(driver, lambda: not driver.is_busy)
+    (*_, (_, _, job, data)) = stored_events(study, "announced")
+    assert data["match"] == 1
+    files = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / job)
+    assert files.read_next(1) is None
+    with opened(study, executor) as driver:
+        driver._pilots.repair()
+        written = files.read_next(1)
+        assert written is not None
+        assert (written.assignments, written.match) == ((), 1)
+        assert files.read_next(2) is None
+
+
+def die(*arguments: Any, **named: Any) -> None:
     raise Killed
 
 

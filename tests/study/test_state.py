@@ -111,6 +111,9 @@ def test_groups_of_one_job_that_overlap() -> None:
     # One of a group of its own shared the GPU too.
     assert all(state.trials[number].is_alone for number in (1, 2, 3))
     assert [loss.gpus for loss in state.trials[2].losses] == [0.5]
+    story.announce("00002", (2, 2))
+    story.end_attempt(2, "interrupted", 8)
+    assert fold(story.events).trials[2].is_alone  # whatever its later attempts end of
 
 
 def test_losses_in_a_row() -> None:
