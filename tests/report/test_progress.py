@@ -100,6 +100,15 @@ def test_a_burst_is_no_speed():
     assert pacer.read(61.0, 1500, 6000) is None
 
 
+@pytest.mark.parametrize(("gained", "is_known"), [(19, False), (20, True), (999, True)])
+def test_little_of_what_was_left_says_nothing_of_the_speed(gained, is_known):
+    """Two percent of the 1,000 steps that were left at the beginning."""
+    pacer = Pacer(5000)
+    assert pacer.read(10.0, 5000 + gained // 2, 6000) is None or gained == 999
+    left = pacer.read(20.0, 5000 + gained, 6000)
+    assert (left is not None and left > (0.0, 0.0)) == is_known
+
+
 def test_the_end_leaves_no_time(story, clock):
     meter = Meter(story.view)
     for number in range(6):
@@ -189,6 +198,15 @@ def test_two_jobs_make_what_is_left_together(story):
     left = 6 * 60 - 60
     assert time_left(story.view, 1040.0) == (left / 2, left / 2)
     assert time_left(story.view, 1020.0) == pytest.approx((left / 2, left))  # the second begins now
+
+
+@pytest.mark.parametrize(("made", "is_known"), [(7, False), (8, True)])
+def test_two_percent_of_all_steps_are_made_before_a_range_is_given(story, made, is_known):
+    story.ask(0)
+    story.run(0, job="00001")
+    story.add("job_began", job="00001", at=1000.0)
+    beat(story, 0, made, 0.5)
+    assert (time_left(story.view, 1000.0 + 2 * made) is not None) == is_known
 
 
 def test_where_no_step_was_made_the_time_left_is_not_known(story):

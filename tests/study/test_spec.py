@@ -216,6 +216,18 @@ def test_fault_between_parameters_and_base_is_named(
     assert any(message in problem for problem in problems(tmp_path, space=space))
 
 
+def test_what_depends_on_an_unreadable_parameter_has_no_fault_of_its_own(tmp_path: Path) -> None:
+    """Nor has what depends on that, nor what needs none of them."""
+    space = {
+        "reposition": {"type": "categorical"},
+        "dqn.double": DOUBLE | {"when": {"reposition": True}},
+        "host.gamma": GAMMA | {"when": {"dqn.double": True}},
+        "host.net_arch": NET_ARCH,
+        "host.tau": GAMMA | {"when": {"host.net_arch": [[64, 64]]}},
+    }
+    assert problems(tmp_path, space=space) == ("space.reposition.choices is missing",)
+
+
 def test_path_that_a_choice_brings_is_known_where_the_choice_is_taken(tmp_path: Path) -> None:
     schedules = [{"mode": "constant"}, {"mode": "linear", "initial": 1.0, "steps": 10}]
     schedule = {"type": "categorical", "choices": schedules}
