@@ -32,6 +32,13 @@ class Story:
         defaults = {"host.optim.args.lr": 1e-3, "host.gamma": 0.9}
         self.add("asked", number, params=defaults | params)
 
+    def ask_interval(self, number: int, first_step: int, steps: int) -> None:
+        """Ask for a trial that goes from the step at which its parent ended to another one."""
+        origin = {"key": str(number), "member": number, "generation": 1, "params": None}
+        origin |= {"parents": [99], "parent_steps": [first_step], "steps": steps}
+        origin |= {"operator": {"name": "clone"}, "is_child": False}
+        self.add("asked", number, params={}, origin=origin)
+
     def run(self, *numbers: int, job: str, gpus: float = 0.0) -> None:
         trials = [{"trial": n, "attempt": 1, "token": f"token-{n}"} for n in numbers]
         self.add("announced", job=job, trials=trials, gpus=gpus)

@@ -13,7 +13,7 @@ from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_panel, progress_text, speed_texts
 from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
-from hpsearch.study.work import Pacer, cost, time_left
+from hpsearch.study.work import Pacer, cost, steps_made, time_left
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 
@@ -209,6 +209,18 @@ def test_two_percent_of_all_steps_are_made_before_a_range_is_given(story, made, 
     assert (time_left(story.view, 1000.0 + 2 * made) is not None) == is_known
 
 
+def test_an_interval_counts_from_where_its_parent_ended(story):
+    story.ask_interval(0, 40, 100)
+    story.run(0, job="00001")
+    story.add("job_began", job="00001", at=1000.0)
+    beat(story, 0, 60, 0.5)
+    assert steps_made(story.view) == 20
+    left = 60 - 20 + 5 * 60
+    assert time_left(story.view, 1040.0) == (2 * left, 2 * left)
+    story.end(0, "interrupted", 70)
+    assert steps_made(story.view) == 30
+
+
 def test_where_no_step_was_made_the_time_left_is_not_known(story):
     story.ask(0)
     story.run(0, job="00001")
@@ -230,6 +242,16 @@ def test_no_time_is_left_when_all_trials_have_ended(story):
     assert time_left(story.view, 1000.0) is None
 
 
+def run_two_of_six(story) -> None:
+    """They took three GPUs for half an hour: the other four take twice that."""
+    for number in range(2):
+        story.ask(number)
+    story.run(0, 1, job="00001", gpus=3.0)
+    story.add("job_began", job="00001", at=1800.0)
+    for number in range(2):
+        story.tell(number, "finished", 0.1)
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "hours_left"),
     [
@@ -242,19 +264,36 @@ def test_no_time_is_left_when_all_trials_have_ended(story):
     ],
 )
 def test_only_a_study_that_goes_on_has_hours_left(story, monkeypatch, kind, data, hours_left):
-    """Two of its six trials took three GPUs for half an hour: the other four take twice that."""
     monkeypatch.setattr(time, "time", lambda: 3600.0)
-    for number in range(2):
-        story.ask(number)
-    trials = [{"trial": n, "attempt": 1, "token": f"token-{n}"} for n in range(2)]
-    story.add("announced", job="00001", trials=trials, gpus=3.0)
-    story.add("job_began", job="00001", at=1800.0)
-    for number in range(2):
-        story.tell(number, "finished", 0.1)
+    run_two_of_six(story)
     if kind is not None:
         story.add(kind, **data)
     seen = cost(story.view)
     assert (seen.gpu_hours_spent, seen.gpu_hours_left) == (1.5, hours_left)
+
+
+@pytest.mark.parametrize(("cap", "left"), [(9.0, 3.0), (2.0, 0.5), (1.5, 0.0), (1.0, 0.0)])
+def test_no_more_hours_are_left_than_the_budget_has(story, monkeypatch, cap, left):
+    monkeypatch.setattr(time, "time", lambda: 3600.0)
+    run_two_of_six(story)
+    spec = story.view.study.spec
+    capped = replace(spec, budget=replace(spec.budget, gpu_hours=cap))
+    view = replace(story.view, study=replace(story.view.study, spec=capped))
+    seen = cost(view)
+    assert (seen.gpu_hours_spent, seen.gpu_hours_left) == (1.5, left)
+
+
+@pytest.mark.parametrize(("made", "is_known"), [(3, False), (4, True)])
+def test_hours_are_told_when_a_percent_of_all_steps_is_made(story, monkeypatch, made, is_known):
+    """Of 360 steps; 4 were made by one GPU in an hour, and at 2 steps a second, as its job says."""
+    monkeypatch.setattr(time, "time", lambda: 3600.0)
+    story.ask(0)
+    story.run(0, job="00001", gpus=1.0)
+    story.add("job_began", job="00001", at=0.0)
+    beat(story, 0, made, 2.0)
+    seen = cost(story.view)
+    expected = (89.0, 178.0) if is_known else (None, None)
+    assert (seen.gpu_hours_left, seen.seconds_left) == expected
 
 
 def progress(finished: int) -> Progress:

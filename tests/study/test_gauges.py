@@ -125,6 +125,13 @@ def test_steps_and_gpu_seconds(story):
     assert figures["hpsearch_study_gpus",] == 0.0
 
 
+def test_steps_of_an_interval_count_from_where_its_parent_ended(story):
+    story.ask_interval(0, 40, 100)
+    begun(story, 0, job="00001", announced=0.0, began=10.0, gpus=0.0)
+    figures = shown(story, DriverFigures(0.0, 0, False, {0: beat(70, 1.5)}))
+    assert figures["hpsearch_study_training_steps_total",] == 30
+
+
 def test_losses_by_kind(story):
     for number in range(3):
         story.ask(number)
