@@ -6,6 +6,7 @@ import os
 import random
 import re
 import sys
+import time
 from html import unescape
 from pathlib import Path
 
@@ -22,7 +23,13 @@ from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.report.page import page as page_module
 from hpsearch.report.page.answer import comparisons
 from hpsearch.report.page.charts import words
-from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
+from hpsearch.report.page.hours import (
+    MAX_LOGS,
+    hours_section,
+    moment,
+    states_chart,
+    timeline_chart,
+)
 from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.material import MeasuredCurve, gather, read_curve
 from hpsearch.report.page.page import SMALLER, page_text, plotly_js
@@ -114,6 +121,19 @@ def test_a_job_that_was_interrupted_did_not_fail(story, ends, kind):
     assert [span.kind for span in spans(story.view, 200.0)] == ["waited", kind]
     bars = timeline(story.view, 200.0)["data"]
     assert [bar["name"] for bar in bars] == ["waited", kind]
+
+
+def test_the_page_adds_up_what_jobs_took(jobs, monkeypatch):
+    """In hours: 2 of two GPUs, half an hour of one; one, two and half an hour of waiting."""
+    monkeypatch.setattr(time, "time", lambda: 10_800.0)
+    cost, took, *_ = hours_section(gather(jobs.view, 10_800.0, "", unmeasured))
+    said = "3 jobs ran for 2.50 hours and waited for 3.50; they occupied 4.50 GPU-hours."
+    assert said in cost
+    assert re.findall(r"<(?:td|th scope=\"row\")>(.*?)<", took) == [
+        *("waited", "3", "3.50", "0.00"),
+        *("trained", "1", "2.00", "4.00"),
+        *("was interrupted", "1", "0.50", "0.50"),
+    ]
 
 
 def test_the_number_of_jobs_over_time(jobs):
