@@ -159,7 +159,7 @@ def test_who_plays_stands_where_the_plan_has_them(roles):
         assert all(player.checkpoint is None for player in panel)
         assert sum(player.checkpoint is None for player in players) == len(panel)
     assert [response.role for response in plan.responses] == list(roles)
-    assert {response.trial for response in plan.responses} == {2}
+    assert {(response.trial, response.seed) for response in plan.responses} == {(2, 50_003)}
     assert not roster.plan(Match(3, {}, (), ()), config, 5, champion=None).responses
 
 

@@ -37,6 +37,10 @@ class Story:
         self.tell("told", trial, state=how, **ended)
 
 
+CHILD = PlannedTrial("1-0", 0, 1, (0,), (8,), {"name": "clone"}, True, {}, steps=16)
+UNTRAINED = replace(CHILD, key="2-0", steps=8)
+
+
 def plans(*trials: tuple[int, int]) -> list[dict[str, Any]]:
     return [{"trial": n, "attempt": k, "token": f"token-{n}-{k}"} for n, k in trials]
 
@@ -116,6 +120,14 @@ def test_groups_of_one_job_that_overlap() -> None:
     assert fold(story.events).trials[2].is_alone  # whatever its later attempts end of
 
 
+def test_a_job_of_one_trial_shares_its_gpu_with_none() -> None:
+    story = Story()
+    story.tell("asked", 0, params={})
+    assert not fold(story.events).is_shared(fold(story.events).trials[0])
+    story.announce("00001", (0, 1))
+    assert not fold(story.events).is_shared(fold(story.events).trials[0])
+
+
 def test_losses_in_a_row() -> None:
     story = Story()
     story.tell("asked", 0, params={})
@@ -147,19 +159,20 @@ def test_trials_count_against_the_budget_once_each() -> None:
     story.tell("asked", 3, params={}, retry_of=0)
     state = fold(story.events)
     assert (state.num_asked, state.num_done) == (3, 0)
+    story.tell("asked", 4, params={}, origin=asdict(UNTRAINED))
+    state = fold(story.events)
+    assert (state.num_asked, state.num_done) == (3, 0)
 
 
 def test_only_failures_of_training_count_as_failures() -> None:
     """Not what a user cancelled or tries again, nor a child that was never to train."""
     story = Story()
-    child = PlannedTrial("1-0", 0, 1, (0,), (8,), {"name": "clone"}, True, {}, steps=16)
-    untrained = replace(child, key="2-0", steps=8)
     ends: list[tuple[str, PlannedTrial | None, int]] = [
         ("error", None, 1),
         ("cancelled", None, 1),
         ("nan", None, 2),
-        ("error", child, 3),
-        ("error", untrained, 3),
+        ("error", CHILD, 3),
+        ("error", UNTRAINED, 3),
     ]
     for number, (failure, origin, expected) in enumerate(ends):
         origins = {} if origin is None else {"origin": asdict(origin)}
@@ -169,6 +182,50 @@ def test_only_failures_of_training_count_as_failures() -> None:
         assert fold(story.events).num_failures() == expected
     story.tell("requested", id="one", verb="retry", trials=[1, 2])  # the first counted for none
     assert fold(story.events).num_failures() == 2
+
+
+def test_a_study_is_undecided_until_nothing_is_left_to_train_or_to_judge() -> None:
+    story = Story()
+
+    def bred(match: int | None, *children: PlannedTrial) -> None:
+        told = {"champion": 0, "strengths": {}, "intervals": {}, "game": None, "answers": []}
+        story.tell("bred", match=match, children=[asdict(child) for child in children], **told)
+
+    def is_undecided() -> bool:
+        return fold(story.events).is_undecided
+
+    bred(None, CHILD)
+    assert not is_undecided()  # the budget may be spent before it is asked for
+    story.tell("asked", 0, params={}, origin=asdict(CHILD))
+    assert is_undecided()
+    story.announce("00001", (0, 1))
+    story.tell_end(0, "finished", 0.5)
+    assert is_undecided()
+    story.tell("match_called", match=1, members={"0": 0}, ended=[0], archive=[])
+    assert is_undecided()
+    bred(1)
+    assert not is_undecided()
+    story.tell("closing", number=1, is_last=False, children=[asdict(UNTRAINED)])
+    assert is_undecided()
+    story.tell("asked", 1, params={}, origin=asdict(UNTRAINED))
+    story.announce("00002", (1, 1))
+    story.tell_end(1, "failed", failure="error")
+    story.tell("match_called", match=2, members={"0": 0}, ended=[0], archive=[])
+    bred(2)
+    assert not is_undecided()
+    story.tell("requested", id="one", verb="retry", trials=[1])
+    assert is_undecided()
+
+
+def test_a_match_that_was_lost_is_tried_as_often_again_by_the_next_driver() -> None:
+    story = Story()
+    story.tell("match_called", match=1, members={}, ended=[], archive=[])
+    for job in ("00001", "00002"):
+        story.tell("announced", job=job, trials=[], match=1)
+        story.tell("job_ended", job=job, seen=True)
+    assert fold(story.events).population.matches[1].failures == 2
+    story.tell("started")
+    assert fold(story.events).population.matches[1].failures == 0
 
 
 def test_what_was_made_again_is_lost_by_the_attempt_before() -> None:
