@@ -4,6 +4,7 @@ import random
 from dataclasses import asdict, replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -226,6 +227,71 @@ def test_a_match_that_was_lost_is_tried_as_often_again_by_the_next_driver() -> N
     assert fold(story.events).population.matches[1].failures == 2
     story.tell("started")
     assert fold(story.events).population.matches[1].failures == 0
+
+
+@pytest.mark.parametrize(
+    ("happened", "ended", "failures"),
+    [
+        ((), {"seen": True}, 1),
+        ((), {"seen": True, "kind": "timeout"}, 1),
+        ((), {"seen": True, "kind": "preempted"}, 0),  # the cluster's doing
+        (("interrupting",), {"seen": True}, 0),
+        ((), {"seen": False}, 0),  # it never reached the cluster
+        (("interrupting", "match_silent"), {"seen": True}, 1),
+    ],
+)
+def test_which_jobs_count_as_having_failed_to_play_a_match(
+    happened: tuple[str, ...], ended: dict[str, Any], failures: int
+) -> None:
+    story = Story()
+    story.tell("match_called", match=1, members={}, ended=[], archive=[])
+    story.tell("announced", job="00001", trials=[], match=1)
+    for kind in happened:
+        story.tell(kind, job="00001")
+    story.tell("job_ended", job="00001", **ended)
+    match = fold(story.events).population.matches[1]
+    assert (match.failures, match.waits) == (failures, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "began", "flags"),
+    [
+        ("finished", None, True, ""),
+        ("pruned", None, True, ""),
+        ("interrupted", None, False, ""),  # its job was refused
+        ("interrupted", None, True, "lost leaving"),
+        ("failed", "nan", True, "lost"),  # which leaves the others of its job training
+        ("failed", "diverged", True, "lost"),
+        ("failed", "code", True, "lost leaving"),
+        ("failed", "oom_gpu", True, "lost leaving alone"),
+        ("lost", "silent", True, "lost leaving silent"),
+    ],
+)
+def test_what_the_end_of_an_attempt_says_of_its_trial_and_its_job(
+    status: str, kind: str | None, began: bool, flags: str
+) -> None:
+    story = Story()
+    for number in range(2):
+        story.tell("asked", number, params={})
+    story.announce("00001", (0, 1), (1, 1))
+    story.tell("attempt_ended", 0, status=status, step=8, kind=kind, message="", began=began)
+    story.tell("attempt_ended", 1, status="failed", step=8, kind="nan", message="")
+    state = fold(story.events)
+    trial, job = state.trials[0], state.jobs["00001"]
+    seen = {"lost": trial.losses, "leaving": job.is_leaving, "alone": trial.is_alone}
+    seen["silent"] = job.is_silent
+    assert {name for name, is_so in seen.items() if is_so} == set(flags.split())
+    assert [loss.kind for loss in trial.losses] == ([kind or status] if trial.losses else [])
+
+
+def test_the_step_that_was_kept_is_the_last_one_that_is_known() -> None:
+    story = Story()
+    story.tell("asked", 0, params={})
+    ends = [({"kept": 8}, 8), ({"kept": None}, 8), ({}, 8), ({"kept": 4}, 4)]
+    for attempt, (told, expected) in enumerate(ends, start=1):
+        story.announce(f"{attempt:05d}", (0, attempt))
+        story.tell("attempt_ended", 0, status="lost", step=8, kind="lost", message="", **told)
+        assert fold(story.events).trials[0].kept == expected
 
 
 def test_what_was_made_again_is_lost_by_the_attempt_before() -> None:
