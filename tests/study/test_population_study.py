@@ -87,6 +87,8 @@ def test_the_champion_at_the_end_was_played_against(tmp_path):
     named = champions(study)
     assert len(named) > 4  # a generation each, and at least one for the last champion
     assert named[-1] in named[:-1]
+    for number in range(4, len(named)):  # none more than that
+        assert named[number - 1] not in named[: number - 1]
     folder = StudyDir(tmp_path / "runs" / "quick")
     for number, before in enumerate([None, *named[:-1]], start=1):
         answered = {response.trial for response in folder.match(number).plan.required().responses}
