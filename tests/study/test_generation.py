@@ -207,6 +207,14 @@ def test_a_trial_counts_once_and_by_the_match_that_planned_it():
     ]  # fmt: skip
 
 
+def test_an_interval_counts_by_the_first_match_that_judged_it():
+    """Trial 2 plays on in match 3, where it is stronger for others' sake."""
+    known = {0: trial(0, 0), 1: trial(1, 1), 2: trial(2, 0, 1, (0,))}
+    strengths = {1: {0: 1.0, 1: 2.0}, 2: {2: 3.0, 1: 2.0}, 3: {2: 9.0, 1: 2.0}}
+    (gain,) = improvements(strengths, known)
+    assert (gain.generation, gain.change) == (2, 2.0 - (2.0 + 0.0) / 2)
+
+
 def test_single_members_are_measured_against_those_that_stood_still():
     """As in a steady population: match 2 judges one child, and all look weaker by 1."""
     known = {n: trial(n, n) for n in range(4)} | {4: trial(4, 0, 1, (0,))}
