@@ -2,7 +2,7 @@
 
 import torch
 
-from hpsearch.trainers.acting import Player, Rollout, Setup
+from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.rollouts import ActorRollouts
 
@@ -30,7 +30,7 @@ class FakeActor:
     def set_up(self, setup: Setup, num_places: int) -> None:
         self.is_new = False
         self.setups.append(setup)
-        self._player = Player(build(setup.configs, setup.part))
+        self._player = RolloutPlayer(build(setup.configs, setup.part))
         self._player.set_up(setup)
         self._left, self._each, self._num_free = setup.first, setup.each, num_places
         self._played = []
@@ -69,7 +69,7 @@ class FakeActors:
         self.actors = [FakeActor() for _ in range(count)]
 
     def play_here(self, setup: Setup) -> Rollout:
-        player = Player(build(setup.configs, setup.part))
+        player = RolloutPlayer(build(setup.configs, setup.part))
         player.set_up(setup)
         return player.play()
 

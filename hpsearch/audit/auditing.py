@@ -17,7 +17,16 @@ from hpsearch import yaml_file
 from hpsearch.audit.books import Books, read_books
 from hpsearch.audit.descent import check_descent
 from hpsearch.audit.disk import Disk, StudyFile
-from hpsearch.audit.finding import Fault, Finding, Findings, Open, Problems, checked, shown, unlike
+from hpsearch.audit.finding import (
+    AuditFinding,
+    Fault,
+    Findings,
+    Open,
+    Problems,
+    checked,
+    shown,
+    unlike,
+)
 from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger, folded, read_ledger
 from hpsearch.audit.trials import check_trials
 from hpsearch.errors import UsageError
@@ -103,7 +112,7 @@ def _look(name: str, folder: Path, url: str, *, deep: bool) -> tuple[Books, Ledg
     return books, read_ledger(books.events), disk
 
 
-def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[Finding]:
+def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[AuditFinding]:
     return [
         *check_study(books, ledger, disk),
         *check_trials(books, ledger, disk),

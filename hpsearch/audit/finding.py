@@ -37,9 +37,9 @@ class Open:
     message: str
 
 
-Finding = Fault | Open
-Findings = Iterator[Finding]
-Problems = Iterator[str | Finding]  # what a check yields: a finding, or the message of a fault
+AuditFinding = Fault | Open
+Findings = Iterator[AuditFinding]
+Problems = Iterator[str | AuditFinding]  # what a check yields: a finding, or the message of a fault
 
 
 class DamagedError(Exception):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
+from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.ranks import Ranks
@@ -122,7 +122,7 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
-    player = Player(build(configs, part))
+    player = RolloutPlayer(build(configs, part))
     player.play()  # which compiles what it takes
     with suppress(*LOST):
         pipe.send(Ready())
@@ -130,7 +130,9 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
 
 
 class _Acting:
-    def __init__(self, pipe: Connection, player: Player, configs: Sequence[CommonConfig]) -> None:
+    def __init__(
+        self, pipe: Connection, player: RolloutPlayer, configs: Sequence[CommonConfig]
+    ) -> None:
         self._pipe, self._player, self._configs = pipe, player, configs
         self._begin = 0
         self._each = 0.0  # rollouts that it may play by weights that come
@@ -150,7 +152,7 @@ class _Acting:
             case Begin(number, setup, games, weights, num_places):
                 self._begin = number
                 if self._configs != setup.configs:
-                    self._player = Player(build(setup.configs, setup.part))
+                    self._player = RolloutPlayer(build(setup.configs, setup.part))
                 self._configs, self._weights, self._each = setup.configs, weights, setup.each
                 self._player.set_up(replace(setup, games=games.place(0), weights=weights.place(0)))
                 self._left, self._rollouts = setup.first, None

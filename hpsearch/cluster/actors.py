@@ -25,7 +25,7 @@ from hpsearch.cluster.actor_process import (
     act,
 )
 from hpsearch.files import write_bytes
-from hpsearch.trainers.acting import Player, Rollout, Setup, Tensors
+from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
@@ -199,7 +199,7 @@ class ActorPool:
             for number, (part, path) in enumerate(zip_longest(ranks.split(how.actors), self._files))
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
-        self._here: dict[Ranks, tuple[Sequence[CommonConfig], Player]] = {}
+        self._here: dict[Ranks, tuple[Sequence[CommonConfig], RolloutPlayer]] = {}
 
     def wait(self) -> None:
         """Wait until they have begun, or most of them, as some may not."""
@@ -210,7 +210,7 @@ class ActorPool:
     def play_here(self, setup: Setup) -> Rollout:
         configs, player = self._here.get(setup.part, (None, None))
         if player is None or configs != setup.configs:
-            player = Player(build(setup.configs, setup.part))
+            player = RolloutPlayer(build(setup.configs, setup.part))
             self._here[setup.part] = setup.configs, player
         player.set_up(setup)
         return player.play()

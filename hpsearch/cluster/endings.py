@@ -7,7 +7,7 @@ the learning curve: so an attempt that goes on judges as the one before it would
 from collections.abc import Mapping, Sequence
 from math import ceil, inf
 
-from hpsearch.cluster.member import Ended, Member, Slots
+from hpsearch.cluster.member import EarlyEnd, Member, Slots
 from hpsearch.trainers.checkpoint import is_maximized, path_of, saved_seconds
 from hpsearch.trainers.config.ending import Ending, Plateau, Target
 from hpsearch.trainers.evaluation import Metrics
@@ -104,7 +104,7 @@ class Endings:
         """Note, and print for the job's log, what ended a member, unless it has ended."""
         slots, member, step = self._slots, self._slots.members[row], self._slots.steps[row]
         if not slots.has_ended(row):
-            ended = Ended(by, f"ended at step {step:,} of {member.config.steps:,}: {why}")
+            ended = EarlyEnd(by, f"ended at step {step:,} of {member.config.steps:,}: {why}")
             slots.ended[member.number] = ended
             print(f"{member.name} {ended.sentence}", flush=True)
 

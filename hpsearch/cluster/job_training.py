@@ -32,7 +32,7 @@ from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberTexts
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.actors import Played
+from hpsearch.trainers.actors import WorkSpan
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics, SampleGame
 
@@ -51,7 +51,7 @@ class TrainingProgress:
     """by trial: some of the games of the last evaluation"""
 
 
-Watcher = Callable[[TrainingProgress], None]
+ProgressWatcher = Callable[[TrainingProgress], None]
 
 
 class JobTraining:
@@ -64,7 +64,7 @@ class JobTraining:
         timeline: RecordFile[Timeline],
         team: Team,
         *,
-        watcher: Watcher | None = None,
+        watcher: ProgressWatcher | None = None,
         queue: TrialQueue | None = None,
     ) -> None:
         """Train ``members`` in `run`, until ``flag`` asks to stop.
@@ -376,6 +376,6 @@ class JobTraining:
         return {f"actors_{state}": float(states.count(state)) for state in get_args(ActorState)}
 
 
-def _span(played: Played) -> Span:
+def _span(played: WorkSpan) -> Span:
     process = LEARNER if played.actor is None else f"actor {played.actor}"
     return Span(process, played.version, played.began, played.ended)

@@ -113,7 +113,7 @@ def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EarlyEnd:
     """How a member ended before its steps were made."""
 
     by: Ending
@@ -226,7 +226,7 @@ class Slots:
         """the same, as last read: a device that has failed would not tell"""
         self.seconds: defaultdict[int, float] = defaultdict(float)
         """by trial: of training, in all attempts; counted where it may end the member"""
-        self.ended: dict[int, Ended] = {}
+        self.ended: dict[int, EarlyEnd] = {}
         """by trial: what ended it before its steps were made"""
 
     def build(self, *, may_stay_empty: bool) -> None:

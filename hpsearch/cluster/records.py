@@ -18,7 +18,7 @@ Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
 """how an attempt ended; lost is told by the driver alone, of an attempt without a result"""
 Stop = Literal["finished", "pruned", "failed"]
 """how a trial was told, after which its attempts have nothing more to do"""
-Step = Annotated[int, Range(low=0, high=MAX_STEP)]
+StepNumber = Annotated[int, Range(low=0, high=MAX_STEP)]
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Control:
 @dataclass(frozen=True)
 class Heartbeat:
     at: float  # seconds since the epoch, by the job's clock
-    step: Step
-    saved: Step  # step of the newest checkpoint, from which a next attempt would go on
+    step: StepNumber
+    saved: StepNumber  # step of the newest checkpoint, from which a next attempt would go on
     steps_per_second: Annotated[float, Range(low=0.0)]
     host: str
     pid: NonNegative
@@ -113,8 +113,8 @@ class MemberHeartbeat:
     trial: NonNegative
     attempt: NonNegative
     token: str
-    step: Step
-    saved: Step  # step of the newest checkpoint, from which a next attempt would go on
+    step: StepNumber
+    saved: StepNumber  # step of the newest checkpoint, from which a next attempt would go on
 
     @classmethod
     def at(cls, assignment: Assignment, step: int, saved: int) -> "MemberHeartbeat":
@@ -136,7 +136,7 @@ class ActorHeartbeat:
 @dataclass(frozen=True)
 class RankHeartbeat:
     host: str
-    step: Step  # of its first member
+    step: StepNumber  # of its first member
     waiting: Annotated[float, Range(low=0.0, high=1.0)]
     """share of the last training in which it waited for others; 0 on GPUs, not measured there"""
     actors: tuple[ActorHeartbeat, ...] = ()
@@ -180,14 +180,14 @@ class JobHeartbeat:
 
 @dataclass(frozen=True)
 class Start:
-    step: Step  # that of the checkpoint from which it goes on, 0 where there is none
+    step: StepNumber  # that of the checkpoint from which it goes on, 0 where there is none
 
 
 @dataclass(frozen=True)
 class AttemptResult:
     token: str
     status: Status
-    step: Step
+    step: StepNumber
     kind: str | None  # of the failure, None where there was none
     message: str
     metrics: dict[str, dict[str, float]]  # by name: value, low, high, capped, games

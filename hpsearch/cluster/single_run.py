@@ -13,7 +13,7 @@ from uuid import uuid4
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
-from hpsearch.cluster.job_training import JobTraining, Watcher
+from hpsearch.cluster.job_training import JobTraining, ProgressWatcher
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
@@ -53,7 +53,9 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
         yield Member(assignment, trial, own, config, folder.name, lineage, ())
 
 
-def train_alone(member: Member, flag: StopFlag, watcher: Watcher, team: Team) -> AttemptResult:
+def train_alone(
+    member: Member, flag: StopFlag, watcher: ProgressWatcher, team: Team
+) -> AttemptResult:
     """Train a run until its end or until ``flag`` is set; return how it ended.
 
     An error of the training itself is an end too, and told in full in a file of the folder. Raises

@@ -20,7 +20,7 @@ class Argument:
 
 
 Function = Callable[..., int | None]
-Item = Argument | tuple[Argument, ...]  # options in a tuple exclude each other
+ArgumentSpec = Argument | tuple[Argument, ...]  # options in a tuple exclude each other
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Command:
     name: str
     function: Function  # takes every argument by its name, and returns the exit code unless it is 0
     summary: str
-    arguments: tuple[Item, ...]
+    arguments: tuple[ArgumentSpec, ...]
     examples: tuple[str, ...]  # what may follow its name, at the end of its help
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ class Command:
 
 
 def command(
-    summary: str, *arguments: Item, examples: Sequence[str]
+    summary: str, *arguments: ArgumentSpec, examples: Sequence[str]
 ) -> Callable[[Function], Command]:
     def declared(function: Function) -> Command:
         return Command(function.__name__, function, summary, arguments, tuple(examples))

@@ -184,7 +184,7 @@ def replay_study(
     return begun
 
 
-def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Numbers) -> Study:
+def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.BredNumbers) -> Study:
     from hpsearch.analysis.players import choose_founders  # it loads torch
 
     begun = derived.begun_derived(folder, derived.BRED)
@@ -207,7 +207,7 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Nu
     return derived.write_bred(folder, [view.study for view in views], founders, numbers)
 
 
-def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.Numbers) -> None:
+def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.BredNumbers) -> None:
     options, name = begun.spec.population, begun.spec.name
     assert options is not None, "it has founders"
     folders = {view.folder.root for view in views}

@@ -18,7 +18,7 @@ from hpsearch.report.page.material import read_learning
 from hpsearch.report.page.parameters import importance_chart, importance_sentence
 from hpsearch.report.page.search import curves_chart
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import WAITED, Span, spans
+from hpsearch.study.work import WAITED, JobSpan, spans
 
 MAX_JOBS: Final = 300  # drawn one by one, the newest ones
 MAX_RELATIVES: Final = 1000  # of the newest generations
@@ -82,7 +82,7 @@ def timeline(view: StudyView, until: float) -> Chart | None:
     return made
 
 
-def _drawn(view: StudyView, until: float) -> list[Span]:
+def _drawn(view: StudyView, until: float) -> list[JobSpan]:
     """Return what jobs did, nothing before one has begun."""
     job_spans = spans(view, until)
     return job_spans if any(span.kind != WAITED for span in job_spans) else []

@@ -33,8 +33,8 @@ from hpsearch.game.kernels import BACKENDS, cpu_loops, default_backend
 from hpsearch.game.kernels.interface import scalar
 from hpsearch.game.rules import MAX_COORDINATE, HostActionEncoder, subset_bits
 
-Position = bytes  # the rows of a position in its shared form; empty when the game is over
-Replies = tuple[Position, ...]  # what the agent's answers to one subset lead to
+PositionKey = bytes  # the rows of a position in its shared form; empty when the game is over
+Replies = tuple[PositionKey, ...]  # what the agent's answers to one subset lead to
 
 MAX_DEPTH: Final = 40
 """No known start needs a third of this; a deeper search would not end in a lifetime."""
@@ -47,9 +47,9 @@ class Solver:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self._coordinates = cpu_loops.unrolled(dimension)
-        self._at_least: dict[Position, int] = {}
-        self._at_most: dict[Position, int] = {}
-        self._moves: dict[Position, tuple[Replies, ...]] = {}
+        self._at_least: dict[PositionKey, int] = {}
+        self._at_most: dict[PositionKey, int] = {}
+        self._moves: dict[PositionKey, tuple[Replies, ...]] = {}
 
     def depth(self, points: Sequence[Sequence[int]]) -> int:
         """Return the value of a position given by its points, rows of D natural numbers.
@@ -63,7 +63,7 @@ class Solver:
                 return limit
         raise ValueError(f"the value exceeds {MAX_DEPTH=}, which is as deep as the solver looks")
 
-    def position(self, points: Sequence[Sequence[int]]) -> Position:
+    def position(self, points: Sequence[Sequence[int]]) -> PositionKey:
         array = np.array(points)
         is_known = array.dtype.kind == "i" and ((array >= 0) & (array <= MAX_COORDINATE)).all()
         if not is_known or array.ndim != 2 or array.shape[1] != self.dimension:
@@ -73,7 +73,7 @@ class Solver:
         count = cpu_loops.reduce_rows(rows, len(rows), self._coordinates)
         return _shared_form(rows, count, self._coordinates)
 
-    def _wins_within(self, position: Position, limit: int) -> bool:
+    def _wins_within(self, position: PositionKey, limit: int) -> bool:
         """Return whether the host can win in at most ``limit`` moves, whatever the agent does."""
         if position == OVER:
             return True
@@ -91,7 +91,7 @@ class Solver:
         self._at_least[position] = limit + 1
         return False
 
-    def _replies(self, position: Position) -> tuple[Replies, ...]:
+    def _replies(self, position: PositionKey) -> tuple[Replies, ...]:
         """Return what every subset can lead to, the positions of most points first."""
         if position not in self._moves:
             self._moves[position] = tuple(
@@ -100,7 +100,7 @@ class Solver:
             )
         return self._moves[position]
 
-    def _children(self, position: Position, subset: int) -> set[Position]:
+    def _children(self, position: PositionKey, subset: int) -> set[PositionKey]:
         rows = np.frombuffer(position, dtype=np.int32).reshape(-1, self.dimension)
         children = set()
         for axis in range(self.dimension):
@@ -114,7 +114,9 @@ class Solver:
         return children
 
 
-def _shared_form(rows: cpu_loops.Rows, count: int, coordinates: cpu_loops.Coordinates) -> Position:
+def _shared_form(
+    rows: cpu_loops.Rows, count: int, coordinates: cpu_loops.Coordinates
+) -> PositionKey:
     """Return the reduced first ``count`` rows as bytes, the same for all orders of coordinates."""
     if count <= 1:
         return OVER
@@ -230,7 +232,7 @@ class PositionGraph:
         return places
 
 
-Lengths = NDArray[np.float64]
+GameLengths = NDArray[np.float64]
 Solve = Callable[[PositionGraph], tuple[float, bool]]
 """a graph to the length of its start's game, and whether that is certain"""
 
@@ -251,7 +253,7 @@ class SearchLimits:
     """subtract each coordinate's minimum after a move, as in the games the player knows"""
 
 
-def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
+def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> GameLengths:
     """Return how many moves ``host`` needs when the agent delays best, float64 (S,).
 
     Inf where the agent can go on for ever (a cycle, or a coordinate beyond the bound of the rules)
@@ -269,7 +271,7 @@ def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
     return np.array([_length(start, replies, _longest_path, limits) for start in starts])
 
 
-def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths:
+def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> GameLengths:
     """Return how many moves the best host needs against ``agent``, float64 (S,).
 
     Inf where no host ends the game within the limits; never more than `Solver.depth`. ``starts``

@@ -13,7 +13,7 @@ PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 GivingWay = Annotated[float, Range(low=0.0, high=0.5)]
 Confidence = Annotated[float, Range(low=0.5, high=1.0)]
 
-Objective = Literal["strength", "robustness", "size", "novelty"]
+ParetoObjective = Literal["strength", "robustness", "size", "novelty"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Pareto:
     """Dominated members are replaced by children of the first Pareto front."""
 
     name: Literal["pareto"]
-    objectives: tuple[Objective, ...] = ("strength", "robustness", "size")
+    objectives: tuple[ParetoObjective, ...] = ("strength", "robustness", "size")
     share: GivingWay = 0.25
     """of the members"""
     confidence: Confidence = 0.9

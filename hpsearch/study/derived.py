@@ -244,7 +244,7 @@ class BredFounder:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class BredNumbers:
     """What a user may say of the population; None leaves it to what is usual."""
 
     members: int | None = None
@@ -254,7 +254,10 @@ class Numbers:
 
 
 def write_bred(
-    folder: StudyDir, studies: Sequence[Study], founders: Sequence[BredFounder], numbers: Numbers
+    folder: StudyDir,
+    studies: Sequence[Study],
+    founders: Sequence[BredFounder],
+    numbers: BredNumbers,
 ) -> Study:
     """Write and return a study that breeds founders.
 

@@ -220,7 +220,7 @@ def _min_ranks_problems(ranks: int, min_ranks: int | None) -> Iterator[str]:
         yield f"min_ranks must divide ranks={ranks}, but is {min_ranks}"
 
 
-Executor = LocalOptions | SlurmOptions
+ExecutorOptions = LocalOptions | SlurmOptions
 
 
 @dataclass(frozen=True)

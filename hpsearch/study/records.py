@@ -254,13 +254,15 @@ class Loss:
     log: tuple[str, ...]  # the last lines that its job printed, where it failed
 
 
-Group = tuple[tuple[int, int, str], ...]  # trial, attempt and token of those that train together
+TrialGroup = tuple[
+    tuple[int, int, str], ...
+]  # trial, attempt and token of those that train together
 
 
 @dataclass
 class Job:
     name: str
-    groups: list[Group]
+    groups: list[TrialGroup]
     """what it was given to train, in this order, empty where it was given a match; more than one
     group if it is a pilot"""
     running: set[int] = field(default_factory=set)  # trials whose attempts have not ended

@@ -80,7 +80,7 @@ class StudySpec:
     """the study stops when more trials than this have failed"""
     population: PopulationOptions | None = None
     """how trials follow each other as the intervals of members that breed; null for a search"""
-    executor: options.Executor = field(default_factory=options.LocalOptions)
+    executor: options.ExecutorOptions = field(default_factory=options.LocalOptions)
     """where jobs run"""
     prometheus: options.PrometheusOptions | None = None
     """where the driver serves metrics of the study; null: nowhere"""

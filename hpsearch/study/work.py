@@ -151,7 +151,7 @@ NO_FAILURES: Final = FREE | {CANCELLED, "interrupted", NAN, DIVERGED}
 
 
 @dataclass(frozen=True)
-class Span:
+class JobSpan:
     """A time in which a job was in one state; seconds since the epoch."""
 
     job: str
@@ -165,16 +165,16 @@ class Span:
         return (self.end - self.begin) / 3600
 
 
-def spans(view: StudyView, until: float) -> list[Span]:
+def spans(view: StudyView, until: float) -> list[JobSpan]:
     """Return what all jobs did until a moment, waits and runs, by when they were announced."""
     every = []
     for job in view.state.jobs.values():
         end = until if job.ended_at is None else job.ended_at
         began = end if job.began_at is None else job.began_at
         announced = job.announced_at
-        every.append(Span(job.name, WAITED, announced, max(announced, began), 0.0))
+        every.append(JobSpan(job.name, WAITED, announced, max(announced, began), 0.0))
         if job.began_at is not None:
-            every.append(Span(job.name, kind_of(view, job), began, max(began, end), job.gpus))
+            every.append(JobSpan(job.name, kind_of(view, job), began, max(began, end), job.gpus))
     return every
 
 
@@ -197,7 +197,7 @@ def _lost(view: StudyView, job: Job) -> set[str]:
     }
 
 
-def counts_over_time(job_spans: Sequence[Span]) -> tuple[list[float], dict[str, list[int]]]:
+def counts_over_time(job_spans: Sequence[JobSpan]) -> tuple[list[float], dict[str, list[int]]]:
     """Return when the number of jobs of some kind changes, and how many there are from then on."""
     times = sorted({moment for span in job_spans for moment in (span.begin, span.end)})
     counts: dict[str, list[int]] = {}

@@ -48,7 +48,7 @@ class Rollout:
     ended: float = 0.0  # seconds since 1970
 
 
-class Player:
+class RolloutPlayer:
     """What plays, in an actor's process or in the learner's."""
 
     def __init__(self, trainer: Any) -> None:

@@ -27,7 +27,7 @@ from hpsearch.trainers.rollouts import COUNTERS, L, Roles, Rollouts, Transitions
 RECENT = 300  # times that are kept of what actors and learner did
 
 
-class Played(NamedTuple):
+class WorkSpan(NamedTuple):
     """When an actor played a rollout, or the learner learned from those of a step."""
 
     actor: int | None  # None: the learner
@@ -126,7 +126,7 @@ class ActorGames(Rollouts[L]):
         self._random = random.Random(config.seed)
         self._drawn = self._stream.counters.clone()  # random numbers, before this step
         self._clock = 0  # steps of this learner
-        self.recent: deque[Played] = deque(maxlen=RECENT)  # what actors and learner did of late
+        self.recent: deque[WorkSpan] = deque(maxlen=RECENT)  # what actors and learner did of late
         self._learns_since: float | None = None
         self._is_changed = True
         # What is learned from in this step; it stays where it is, as a recording reads it.
@@ -152,7 +152,7 @@ class ActorGames(Rollouts[L]):
     @torch.no_grad()
     def prepare(self, configs: Sequence[CommonConfig], weights: Tensors) -> None:
         if self._learns_since is not None:
-            self.recent.append(Played(None, self._clock - 1, self._learns_since, time.time()))
+            self.recent.append(WorkSpan(None, self._clock - 1, self._learns_since, time.time()))
         self._drawn.copy_(self._stream.counters)
         for part in self.parts:
             if not part.actor.is_lost and (self._is_changed or part.actor.is_new):
@@ -274,7 +274,7 @@ class ActorGames(Rollouts[L]):
         part.newest, part.learned = max(part.newest, rollout.number), rollout.number
         part.age = self._clock - rollout.version
         times = rollout.began, rollout.ended
-        self.recent.append(Played(part.number, rollout.version, *times))
+        self.recent.append(WorkSpan(part.number, rollout.version, *times))
 
     def _room(self, name: str, tensor: Tensor) -> Tensor:
         if name not in self._tensors:

@@ -150,7 +150,7 @@ def evaluate(
     ]
 
 
-Played = tuple[Lengths, Games]  # one member's games in one mode against one opponent
+PlayedGames = tuple[Lengths, Games]  # one member's games in one mode against one opponent
 
 
 def _play_modes(
@@ -160,7 +160,7 @@ def _play_modes(
     num_members: int,
     how: Measurement,
     first_moves: FirstMoves | None,
-) -> list[list[Played]]:
+) -> list[list[PlayedGames]]:
     num_modes, ranks = len(how.modes), how.ranks
     num_games = num_modes * how.num_games
     starts = starts_of(how.game, how.split, how.num_games, how.device)
@@ -191,12 +191,12 @@ def _play_modes(
     return [[_played(*mode) for mode in zip(*member, strict=True)] for member in members]
 
 
-def _played(moves: Tensor, finished: Tensor, actions: Sequence[int]) -> Played:
+def _played(moves: Tensor, finished: Tensor, actions: Sequence[int]) -> PlayedGames:
     lengths = Lengths(moves.numpy(), finished.numpy())
     return lengths, Games.of(lengths, actions)
 
 
-def _evaluation(role: str, by_name: Mapping[str, Sequence[Played]]) -> Evaluation:
+def _evaluation(role: str, by_name: Mapping[str, Sequence[PlayedGames]]) -> Evaluation:
     result = Evaluation({}, {}, {})
     for mode, *parts in zip(MODES, *by_name.values(), strict=False):
         played = dict(zip(by_name, parts, strict=True))

@@ -14,7 +14,7 @@ from hpsearch.trainers.config import CommonConfig, optim
 from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import Update, build_optimizer, clipping
-from hpsearch.trainers.optim.reference import Target
+from hpsearch.trainers.optim.reference import OptionalTarget
 from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
 from hpsearch.trainers.ranks import Ranks, Shards
 
@@ -26,7 +26,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, schedules: Sequence[optim.Schedule], finals: Sequence[float], device: torch.device
+        self, schedules: Sequence[optim.StepSchedule], finals: Sequence[float], device: torch.device
     ) -> None:
         self._mode = schedules[0].mode
         self._final = torch.tensor(finals, dtype=torch.float64, device=device)
@@ -57,7 +57,7 @@ class Scheduler:
         return {"initial": self._initial, "final": self._final, "pace": self._pace}
 
 
-def _numbers(schedule: optim.Schedule) -> tuple[float, float]:
+def _numbers(schedule: optim.StepSchedule) -> tuple[float, float]:
     match schedule:
         case optim.ConstantSchedule():
             return 0.0, 0.0
@@ -141,7 +141,7 @@ class Learner:
         self.gradients = gradients
         return told
 
-    def descend(self, lr: Tensor, active: Tensor, target: Target) -> None:
+    def descend(self, lr: Tensor, active: Tensor, target: OptionalTarget) -> None:
         """Make one step along the gradients taken last.
 
         ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the

@@ -19,7 +19,7 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
-from hpsearch.game.solver import Lengths, SearchLimits, Solver, longest_game, shortest_game
+from hpsearch.game.solver import GameLengths, SearchLimits, Solver, longest_game, shortest_game
 from hpsearch.schema import Unbounded
 from hpsearch.trainers.policies import Policy, Position, ScriptedPolicy, Turn
 from hpsearch.trainers.published import ADE
@@ -100,7 +100,7 @@ def measure(
 
 def _worst_cases(
     role: str, policy: Policy, starts: Tensor, reposition: bool, device: torch.device
-) -> Lengths:
+) -> GameLengths:
     """Return a player's worst cases (S,) from ``starts`` int32 (S, N, D)."""
 
     @torch.no_grad()
@@ -115,7 +115,7 @@ def _worst_cases(
     return search(greedy, starts, limits)
 
 
-def _random_depths(role: str, lengths: Lengths) -> RandomDepths:
+def _random_depths(role: str, lengths: GameLengths) -> RandomDepths:
     exact = np.array(EXACT_DEPTHS.split(), dtype=np.int64)
     bounded = np.isfinite(lengths)
     regret = lengths - exact if role == "host" else exact - lengths

@@ -18,7 +18,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.population.operators import base
 from hpsearch.population.operators.growth import widened
 from hpsearch.trainers.config.net_arch import Linear
-from hpsearch.trainers.config.weight_layout import Item, Tower, WeightLayout
+from hpsearch.trainers.config.weight_layout import PlacedLayer, Tower, WeightLayout
 from hpsearch.trainers.networks import Network
 
 
@@ -67,7 +67,7 @@ def _kept(net: Network, target: Network, index: int) -> tuple[int, ...]:
     return kept
 
 
-def _with_layers(tower: Tower, items: Sequence[Item], kept: Sequence[int]) -> Tower:
+def _with_layers(tower: Tower, items: Sequence[PlacedLayer], kept: Sequence[int]) -> Tower:
     """Return a tower with some of its hidden layers, by their places among its items."""
     first, last = len(items) - 1 - len(tower.layers), len(items) - 1
     layers = tuple(tower.layers[place - first] for place in kept if first <= place < last)
@@ -143,7 +143,7 @@ def _deeper(
     return grown
 
 
-def _inherit(grown: Network, item: Item, net: Network, its: Item) -> None:
+def _inherit(grown: Network, item: PlacedLayer, net: Network, its: PlacedLayer) -> None:
     for own, other in zip(item.affines, its.affines, strict=True):
         grown.weights[:, own.start : own.bias.stop] = net.weights[:, other.start : other.bias.stop]
         if own.statistics is not None and other.statistics is not None:
@@ -152,7 +152,7 @@ def _inherit(grown: Network, item: Item, net: Network, its: Item) -> None:
             grown.statistics[:, own.statistics : own.statistics + width] = taken
 
 
-def _make_identity(grown: Network, item: Item) -> None:
+def _make_identity(grown: Network, item: PlacedLayer) -> None:
     is_linear = isinstance(item.layer, Linear)
     for affine in item.affines if is_linear else item.identity_affines:
         grown.weights[:, affine.start : affine.bias.stop] = 0.0

@@ -11,10 +11,10 @@ from typing import Any
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.net_arch import Linear, Norm, Residual, parse
 from hpsearch.trainers.config.players import Activation
-from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, Item, weight_layout
+from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, PlacedLayer, weight_layout
 
 
-def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[Item, ...]:
+def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[PlacedLayer, ...]:
     """Return the layers of the tower by which a learning role would play with a ``net_arch``."""
     tower = config.towers(role)[POLICY]
     tower = replace(tower, layers=parse(net_arch))
@@ -22,7 +22,7 @@ def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[Item, 
 
 
 def widened(
-    old: Sequence[Item], new: Sequence[Item], activation: Activation
+    old: Sequence[PlacedLayer], new: Sequence[PlacedLayer], activation: Activation
 ) -> tuple[int, ...] | None:
     """Return the places of ``new`` that the ``old`` layers of a tower take, None if they cannot.
 
@@ -43,7 +43,7 @@ def widened(
     return rest(0, 0)
 
 
-def _can_widen(old: Item, new: Item) -> bool:
+def _can_widen(old: PlacedLayer, new: PlacedLayer) -> bool:
     ratio, remainder = divmod(_width(new), _width(old))
     match old.layer, new.layer:
         case (Linear(), Linear()) | (Norm("batch_norm"), Norm("batch_norm")):
@@ -59,7 +59,7 @@ def _can_widen(old: Item, new: Item) -> bool:
             return old.layer == new.layer
 
 
-def _can_begin_as_identity(new: Sequence[Item], at: int, activation: Activation) -> bool:
+def _can_begin_as_identity(new: Sequence[PlacedLayer], at: int, activation: Activation) -> bool:
     """Return whether a layer can be added: it is the identity on what relu has passed alone."""
     item = new[at]
     rows, columns = item.affines[0].shape
@@ -70,5 +70,5 @@ def _can_begin_as_identity(new: Sequence[Item], at: int, activation: Activation)
     return is_open and not item.is_projected and activation == "relu" and is_activated
 
 
-def _width(item: Item) -> int:
+def _width(item: PlacedLayer) -> int:
     return item.affines[-1].shape[1]

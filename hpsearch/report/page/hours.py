@@ -13,7 +13,7 @@ from hpsearch.report.text import duration_text
 from hpsearch.study import work
 from hpsearch.study.records import FAIL, Lost
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import WAITED, Span
+from hpsearch.study.work import WAITED, JobSpan
 
 LOOKS: Final = {
     WAITED: (SKY, "/"),
@@ -44,7 +44,7 @@ def hours_section(material: Material) -> Iterator[Html]:
     yield from _failures(view, material.elsewhere)
 
 
-def _cost_text(view: StudyView, job_spans: Sequence[Span]) -> str:
+def _cost_text(view: StudyView, job_spans: Sequence[JobSpan]) -> str:
     so_far, budget = work.cost(view), view.study.spec.budget.gpu_hours
     ran = sum(span.hours for span in job_spans if span.kind != WAITED)
     waited = sum(span.hours for span in job_spans if span.kind == WAITED)
@@ -57,7 +57,7 @@ def _cost_text(view: StudyView, job_spans: Sequence[Span]) -> str:
     )
 
 
-def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
+def _rows(job_spans: Sequence[JobSpan]) -> Iterator[tuple[str, ...]]:
     for kind in work.KINDS:
         of_kind = [span for span in job_spans if span.kind == kind]
         if of_kind:
@@ -66,7 +66,7 @@ def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
             yield kind, f"{len(of_kind):,}", f"{hours:,.2f}", f"{gpu_hours:,.2f}"
 
 
-def states_chart(job_spans: Sequence[Span]) -> Chart:
+def states_chart(job_spans: Sequence[JobSpan]) -> Chart:
     times, counts = work.counts_over_time(job_spans)
     moments = list(map(moment, times))
     data = []
@@ -82,7 +82,7 @@ def states_chart(job_spans: Sequence[Span]) -> Chart:
     return charts.chart(data, {"height": 320, **axes})
 
 
-def timeline_chart(job_spans: Sequence[Span]) -> Chart:
+def timeline_chart(job_spans: Sequence[JobSpan]) -> Chart:
     data: list[Trace] = []
     visible = [span for span in job_spans if span.kind != WAITED or span.end > span.begin]
     for kind, (colour, shape) in LOOKS.items():

@@ -150,10 +150,10 @@ def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
 # What past intervals improved: what a model of improvements learns from.
 
 
-Strengths = Mapping[int, Mapping[int, float]]  # by match and trial
+StrengthsByMatch = Mapping[int, Mapping[int, float]]  # by match and trial
 
 
-def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:
+def improvements(strengths: StrengthsByMatch, known: Mapping[int, Trial]) -> list[Generation]:
     """Return how much stronger each interval made its member, less what all members gained.
 
     From the match that planned the interval to the first that judged it, in which every member that
@@ -166,7 +166,7 @@ def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Gener
 
 
 def _judged_by(
-    match: int, strengths: Strengths, known: Mapping[int, Trial]
+    match: int, strengths: StrengthsByMatch, known: Mapping[int, Trial]
 ) -> Iterator[Generation]:
     planned: dict[int, list[int]] = {}  # by the match that planned them
     for trial in strengths[match]:
@@ -182,7 +182,7 @@ def _judged_by(
 
 
 def _gains(
-    match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
+    match: int, since: int, strengths: StrengthsByMatch, known: Mapping[int, Trial]
 ) -> dict[int, float]:
     """Return how much stronger trials are than their ancestors in match ``since``, where known."""
     gains = {}

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal, Self
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
 from hpsearch.trainers.config.net_arch import parse
-from hpsearch.trainers.config.optim import MemberSteps, PositiveNumber, PositiveRate, Rate, Schedule
+from hpsearch.trainers.config.optim import (
+    MemberSteps,
+    PositiveNumber,
+    PositiveRate,
+    Rate,
+    StepSchedule,
+)
 from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
 from hpsearch.trainers.config.weight_layout import Tower, num_actions
 
@@ -20,7 +26,7 @@ class DQNRole(LearningRole):
     """transitions an update"""
     er: Rate
     """exploration rate; the final value of er_schedule"""
-    er_schedule: Schedule
+    er_schedule: StepSchedule
     """how the exploration rate moves to er"""
     tau: PositiveRate
     """share of the weights that the target network takes over; 1 copies them"""

@@ -54,7 +54,7 @@ class TimedSchedule:
     """steps until the final value is reached"""
 
 
-Schedule = ConstantSchedule | ExponentialSchedule | InverseSchedule | TimedSchedule
+StepSchedule = ConstantSchedule | ExponentialSchedule | InverseSchedule | TimedSchedule
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class AdamOptim:
 
     name: Literal["adam"]
     args: AdamArgs
-    lr_schedule: Schedule
+    lr_schedule: StepSchedule
     """how the learning rate moves to args.lr"""
 
 
@@ -107,7 +107,7 @@ class AdamWOptim:
 
     name: Literal["adamw"]
     args: AdamWArgs
-    lr_schedule: Schedule
+    lr_schedule: StepSchedule
     """how the learning rate moves to args.lr"""
 
 
@@ -117,7 +117,7 @@ class SGDOptim:
 
     name: Literal["sgd"]
     args: SGDArgs
-    lr_schedule: Schedule
+    lr_schedule: StepSchedule
     """how the learning rate moves to args.lr"""
 
 

@@ -116,7 +116,7 @@ class FixedLayer:
 
 
 @dataclass(frozen=True)
-class Item:
+class PlacedLayer:
     """A layer of a tower, with everything in it."""
 
     layer: Layer | FixedLayer
@@ -136,7 +136,7 @@ class WeightLayout:
 
     groups: tuple[Group, ...]
     heads: tuple[Heads, ...]  # of the attentions
-    towers: tuple[tuple[Item, ...], ...]
+    towers: tuple[tuple[PlacedLayer, ...], ...]
     size: int  # W
     statistics_size: int  # S
 
@@ -181,9 +181,9 @@ class _Walk:
         self.statistics_size = 0
         self._affines: list[Affine] = []
 
-    def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[Item, ...]:
+    def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[PlacedLayer, ...]:
         self._prefix, self._num_named, self._init = name, 0, tower.init
-        self._items: list[Item] = []
+        self._items: list[PlacedLayer] = []
         units = self._encoder(inputs, tower)
         for layer in tower.layers:
             units = self._layer(layer, units)
@@ -292,5 +292,5 @@ class _Walk:
         self, layer: Layer | FixedLayer, *identity: Affine, is_projected: bool = False
     ) -> None:
         """Close the item that the affines noted since the last one make up."""
-        self._items.append(Item(layer, tuple(self._affines), identity, is_projected))
+        self._items.append(PlacedLayer(layer, tuple(self._affines), identity, is_projected))
         self._affines = []

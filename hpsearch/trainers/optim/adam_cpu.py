@@ -6,7 +6,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import batched, scalar
-from hpsearch.trainers.optim.reference import AdamOptions, Averages, Target, TargetWeights, Update
+from hpsearch.trainers.optim.reference import (
+    AdamOptions,
+    Averages,
+    OptionalTarget,
+    TargetWeights,
+    Update,
+)
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -17,7 +23,11 @@ ZERO = np.float32(0.0)
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
+    weights: Tensor,
+    update: Update,
+    averages: Averages,
+    options: AdamOptions,
+    target: OptionalTarget,
 ) -> None:
     # Without a target network the weights stand in for it; tau 0 leaves them as they are.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))

@@ -7,13 +7,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hpsearch.trainers.optim.reference import AdamOptions, Averages, Target, TargetWeights, Update
+from hpsearch.trainers.optim.reference import (
+    AdamOptions,
+    Averages,
+    OptionalTarget,
+    TargetWeights,
+    Update,
+)
 
 BLOCK: Final = 1024  # weights of a program
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
+    weights: Tensor,
+    update: Update,
+    averages: Averages,
+    options: AdamOptions,
+    target: OptionalTarget,
 ) -> None:
     num_members, num_weights = weights.shape
     # Without a target network any bank does: the program does not look at it.

@@ -24,12 +24,12 @@ class TargetWeights(NamedTuple):
     tau: Tensor  # float32 (P,), the share of the way that they go (Polyak averaging); 0 leaves them
 
 
-Target = TargetWeights | None
+OptionalTarget = TargetWeights | None
 """None where there is no target network"""
 
 
 class Optimizer(Protocol):
-    def step(self, weights: Tensor, update: Update, target: Target) -> None: ...
+    def step(self, weights: Tensor, update: Update, target: OptionalTarget) -> None: ...
 
     def forget(self) -> None:
         """Begin with empty averages again."""
@@ -54,7 +54,7 @@ def scaled(update: Update) -> Tensor:
     return (update.gradients * update.scale[:, None]).where(update.active[:, None], 0.0)
 
 
-def follow(target: Target, weights: Tensor) -> None:
+def follow(target: OptionalTarget, weights: Tensor) -> None:
     """Move a target network's weights, if there is one, towards ``weights`` (P, W)."""
     if target is not None:
         target.weights.lerp_(weights, target.tau[:, None])
@@ -76,7 +76,11 @@ class AdamOptions(NamedTuple):
 
 
 def adam(
-    weights: Tensor, update: Update, averages: Averages, options: AdamOptions, target: Target
+    weights: Tensor,
+    update: Update,
+    averages: Averages,
+    options: AdamOptions,
+    target: OptionalTarget,
 ) -> None:
     """Make an update that has been counted already."""
     active, gradients = update.active[:, None], scaled(update)
