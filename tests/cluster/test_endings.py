@@ -8,7 +8,10 @@ import pytest
 from working import Killed, die, on_nth_call, terminate, work
 
 from hpsearch.cluster import job_training
-from hpsearch.cluster.endings import evaluations_without_better, is_reached
+from hpsearch.cluster.endings import Endings, evaluations_without_better, is_reached
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.member import Member, Slots
+from hpsearch.cluster.team import Team
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
@@ -325,6 +328,28 @@ def test_seconds_that_were_lost_do_not_count(run, monkeypatch, clock):
     study = run(changes, attempt=2)
     assert study.trial(0).attempt(2).start.read().step == 4
     assert (result(study).step, len(calls)) == (10, 6 + 1 + 6)
+
+
+def test_seconds_go_on_from_those_of_the_checkpoint_where_they_count(
+    tmp_path, new_job, plain_config
+):
+    rules = [ending(seconds=3.0), ending(seconds=9.0), ending()]
+    job = new_job(tmp_path, [plain_config(LONG | rule) for rule in rules])
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    team = Team(StopFlag())
+    team.build([member.config for member in members])
+    for row in (0, 2):
+        team.trainer.save(members[row].trial.checkpoints, row, seconds=1.5)
+    slots = Slots(members, team)
+    endings = Endings(slots)
+    for row, saved in enumerate((0, None, 0)):
+        endings.resume(row, saved)
+    assert slots.seconds == {0: 1.5, 1: 0.0}
+    endings.trained(1.0)
+    assert (slots.seconds, slots.ended) == ({0: 2.5, 1: 1.0}, {})
+    endings.trained(0.5)
+    assert slots.seconds == {0: 3.0, 1: 1.5}
+    assert {number: ended.by for number, ended in slots.ended.items()} == {0: "seconds"}
 
 
 def test_seconds_are_saved_only_where_they_count(run):
