@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -292,10 +293,33 @@ def test_a_probe_says_why_a_device_cannot_be_used(
     job = new_probe(StudyDir(tmp_path), "00001", device)
     monkeypatch.setattr(torch.version, "cuda", built_for)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: is_found)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU number {index}")
+    monkeypatch.setenv(VISIBLE, "4,5")
     work(str(job.root))
     report = job.report.required()
-    assert (report.fault, report.gpus, report.torch) == (fault, (), torch.__version__)
+    gpus = ("GPU number 0", "GPU number 1") if fault is None else ()
+    assert (report.fault, report.gpus, report.torch) == (fault, gpus, torch.__version__)
+    assert (report.visible, report.hosts) == ("4,5", ())
+
+
+def test_a_probe_tells_what_a_driver_warns_of_and_which_interfaces_are_chosen(
+    tmp_path, monkeypatch
+):
+    job = new_probe(StudyDir(tmp_path), "00001", "cuda")
+
+    def is_available():
+        warnings.warn("the driver is too old", stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.version, "cuda", "12.4")
+    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "ib0")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
+    work(str(job.root))
+    report = job.report.required()
+    assert report.fault == "it finds no GPU; the driver is too old"
+    assert report.network == ("GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=ib0")
 
 
 @pytest.mark.gpu

@@ -5,13 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import psutil
 import pytest
 import submitit
+from gpu_tools import new_share
 from working import RUN_JOB, work
 
-from hpsearch.cluster.executor import JobStatus
+from hpsearch.cluster.executor import JobStatus, SubmissionRefusedError
+from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import DiskError
@@ -125,6 +129,77 @@ def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, 
         assert executor.look([(job, stranger)]) == {job.name: JobStatus(stranger, "ended")}
         executor.interrupt([(job, stranger)])
         executor.cancel([(job, stranger)])
+
+
+@pytest.fixture
+def controller(tmp_path):
+    """A process as that of a job, with a child; it leaves with code 7 when it is asked to."""
+    job = StudyDir(tmp_path).job("00001")
+    job.root.mkdir(parents=True)
+    script = "trap 'exit 7' TERM; sleep 60 & echo $!; while :; do wait; done"
+    command = ["bash", "-c", script, "bash", str(job.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        child = psutil.Process(int(process.stdout.readline()))
+        yield job, process, child
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+        process.kill()
+
+
+def test_a_cancelled_job_ends_with_all_that_it_has_started(controller):
+    job, process, child = controller
+    executor, given = LocalExecutor(num_threads=1), (job, str(process.pid))
+    assert executor.look([given])[job.name].phase == "running"
+    executor.cancel([given])
+    assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    child.wait(PATIENCE_SECONDS)
+    assert executor.look([given])[job.name].phase == "ended"
+
+
+def test_a_job_that_is_interrupted_is_asked_to_leave(controller):
+    job, process, _ = controller
+    LocalExecutor(num_threads=1).interrupt([(job, str(process.pid))])
+    assert process.wait(PATIENCE_SECONDS) == 7
+
+
+def test_a_job_that_waits_for_gpus_is_queued(controller):
+    job, process, _ = controller
+    executor, given = LocalExecutor(num_threads=1), (job, str(process.pid))
+    phases = []
+    for waits in (True, False):
+        job.waits.touch() if waits else job.waits.unlink()
+        phases.append(executor.look([given])[job.name].phase)
+    job.waits.touch()
+    executor.cancel([given])
+    process.wait(PATIENCE_SECONDS)
+    assert [*phases, executor.look([given])[job.name].phase] == ["queued", "running", "ended"]
+
+
+@pytest.mark.parametrize(("per_job", "waits"), [(0, False), (2, True)])
+def test_what_a_job_is_started_with(tmp_path, monkeypatch, per_job, waits):
+    """By its folder it is found again, and what it prints lies there."""
+    study, calls, share = StudyDir(tmp_path), [], new_share(3, per_job)
+
+    def submit(self, function, *arguments):
+        calls.append((function, *arguments))
+        return SimpleNamespace(job_id="17", done=lambda: True)
+
+    monkeypatch.setattr(submitit.LocalExecutor, "submit", submit)
+    job = study.job("00001")
+    executor = LocalExecutor(num_threads=1, gpus=share)
+    assert executor.submit([job]) == {"00001": "17"}
+    expected = (
+        (train_on_gpus, str(job.root), share.gpus, (2,)) if per_job else (train, str(job.root))
+    )
+    assert calls == [expected]
+    assert job.waits.exists() is waits
+    assert executor.log(job, "17") == job.root / "17_0_log.out"
+
+
+def test_a_job_for_which_there_are_too_few_gpus_is_refused(tmp_path):
+    executor = LocalExecutor(num_threads=1, gpus=new_share(1, per_job=2))
+    with pytest.raises(SubmissionRefusedError, match="each job is to have 2 GPUs"):
+        executor.submit([StudyDir(tmp_path).job("00001")])
 
 
 def test_a_job_that_has_no_command_line_yet_runs(tmp_path, new_job, plain_config, monkeypatch):

@@ -1,18 +1,29 @@
 """The supervisor of a driver: which ends are final, how long it waits, what signals do."""
 
+import gc
 import os
 import signal
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpsearch.cluster import supervisor
 from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.supervisor import Supervisor, requeue_own_job
+from hpsearch.cluster.supervisor import (
+    Supervisor,
+    requeue_own_job,
+    start_process,
+    submit_driver,
+)
+from hpsearch.errors import UsageError
 
 SCRIPT = """
 read -r end < ends
@@ -204,3 +215,82 @@ def test_scontrol_that_fails_is_asked_again(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     assert [requeue_own_job(), requeue_own_job()] == [False, True]
     assert (tmp_path / "done").read_text() == "requeue 17\n"
+
+
+def test_outside_of_slurm_there_is_no_job_to_requeue(monkeypatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert requeue_own_job()
+
+
+# How a supervisor is started.
+
+
+def test_a_process_outlives_its_terminal_and_prints_into_the_studys_folder(
+    tmp_path: Path, monkeypatch
+) -> None:
+    program, files = tmp_path / "python", StudyDir(tmp_path / "runs" / "tiny")
+    program.write_text(
+        '#!/bin/sh\necho "$@" $PYTHONUNBUFFERED >&2; ps -o sid= -p $$; cat; echo end\n'
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.chdir(tmp_path)
+    files.root.mkdir(parents=True)
+    files.output.write_text("before\n")
+    with warnings.catch_warnings():  # Python would say that it is forgotten
+        warnings.simplefilter("error")
+        name = start_process(files, Path("runs"))
+        gc.collect()
+    pid, deadline = int(name.removeprefix("process ")), time.monotonic() + 60.0
+    while not files.output.read_text().endswith("end\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert os.waitpid(pid, 0) == (pid, 0)
+    before, words, session, _ = files.output.read_text().splitlines()
+    drive = f"drive tiny --runs {tmp_path / 'runs'}"
+    assert (before, words) == ("before", f"-m hpsearch.cluster.supervisor {drive} 1")
+    assert int(session) == pid
+
+
+@pytest.mark.parametrize(("minutes", "warning"), [(4, 120), (10, 300), (1440, 300)])
+def test_a_job_is_warned_halfway_of_a_walltime_but_at_most_so_many_seconds_before(
+    tmp_path: Path, monkeypatch, minutes: int, warning: int
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.words"; cat > "$0.script"; echo "17;c"\n'
+    )
+    sbatch.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    profile = replace(
+        profile, driver=replace(profile.driver, walltime_minutes=minutes), setup=("module load x",)
+    )
+    files = StudyDir(tmp_path / "runs" / "tiny")
+    assert submit_driver(profile, files, tmp_path / "runs") == "job 17"
+    words = (tmp_path / "sbatch.words").read_text().split()
+    assert {
+        f"--signal=B:USR1@{warning}",
+        f"--time={minutes}",
+        f"--job-name=hpsearch-driver-{files.key}",
+        "--dependency=singleton",
+        "--requeue",
+        f"--output={files.output}",
+        f"--chdir={os.getcwd()}",
+    } <= set(words)
+    script = (tmp_path / "sbatch.script").read_text().splitlines()
+    assert script[:2] == ["#!/bin/bash", "module load x"]
+    drive = f"drive tiny --runs {tmp_path / 'runs'}"
+    assert script[-1] == f"exec {sys.executable} -m hpsearch.cluster.supervisor {drive}"
+    (copy,) = files.code.iterdir()
+    assert f"export PYTHONPATH={copy}${{PYTHONPATH:+:$PYTHONPATH}}" in script
+
+
+def test_a_driver_that_slurm_does_not_take_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    files = StudyDir(tmp_path / "runs" / "tiny")
+    with pytest.raises(UsageError, match=r"SLURM did not take the driver .sbatch gave no answer"):
+        submit_driver(profile, files, tmp_path / "runs")
