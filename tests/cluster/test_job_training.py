@@ -138,6 +138,20 @@ def test_no_member_trains_longer_than_its_steps(run, monkeypatch):
 # Going on.
 
 
+def test_what_a_killed_attempt_left_is_removed_or_told_of(run, capsys):
+    """A folder that was half-written goes, a damaged checkpoint stays for people to look at."""
+    job = run({**SAVING, "steps": 4})
+    folder = job.study.trial(0).checkpoints
+    half_written, damaged = folder / f".step-000000006-{'0' * 32}", checkpoint.path_of(folder, 4)
+    half_written.mkdir()
+    (damaged / checkpoint.TENSORS).write_bytes(b"x")
+    capsys.readouterr()
+    run({**SAVING, "steps": 3}, attempt=2)
+    assert f"the checkpoint {damaged} is damaged and left out\n" in capsys.readouterr().out
+    assert not half_written.exists()
+    assert steps_of(job) == [2, 3]
+
+
 def test_never_removes_what_the_run_before_left(run):
     rules = {**SAVING, "checkpoint.best": METRIC, "monitor.training_log": True}
     whole = run(rules)
@@ -565,6 +579,27 @@ OBSERVED = {
     "checkpoint.interval": 3,
     "checkpoint.keep_last": 9,
 }
+
+
+def test_snapshots_are_of_whole_intervals_and_know_the_speed(run):
+    rules = {"monitor.training_log": True, "monitor.interval": 2, "evaluation.interval": 100}
+    job = run({**rules, "steps": 4})
+    assert log_steps(job) == [2, 4]
+    lines = map(json.loads, job.study.trial(0).training_log.read_text().splitlines())
+    assert all(line["job"]["steps_per_second"] > 0 for line in lines)
+
+
+def test_a_job_says_that_it_lives_before_it_trains(run, tmp_path, monkeypatch):
+    """Where its first steps take long, the driver would believe that it never began."""
+    heartbeat, said = StudyDir(tmp_path / "study").job("job-1").heartbeat, []
+    on_nth_call(monkeypatch, Trainer, "train", 1, lambda: said.append(heartbeat.try_read()))
+    run({"steps": 2}, {"steps": 2, "seed": 2})
+    (first,) = said
+    assert [(member.trial, member.step, member.saved) for member in first.members] == [
+        (0, 0, 0),
+        (1, 0, 0),
+    ]
+    assert not first.is_busy
 
 
 def test_observers_of_a_job_that_was_killed_again_and_again(

@@ -225,6 +225,26 @@ def test_a_local_match_is_announced_as_long_work(tmp_path, island_job, monkeypat
     assert said == [True]
 
 
+def test_a_copy_has_all_that_its_source_has_learned(tmp_path, island_job, monkeypatch):
+    island = replace(ISLAND, steps=1, explore=Keep("keep"))
+    rules = {"steps": 2, "evaluation.num_games": 2, "evaluation.final_num_games": 2}
+    job, seen = island_job(tmp_path, num=2, island=island, saving=rules), []
+    play = LocalMatches.play
+
+    def compare(self):
+        learners = self._slots.trainer.learners
+        for act in (lambda: None, lambda: play(self)):
+            act()
+            seen.append([torch.equal(*learner.net.weights) for learner in learners])
+
+    monkeypatch.setattr(LocalMatches, "_copies", lambda *_: [(1, 0)])
+    monkeypatch.setattr(LocalMatches, "play", compare)
+    work(str(job.root))
+    assert seen == [[False, False], [True, True]]
+    (taken,) = job.study.trial(1).read_exchanges().takeovers
+    assert (taken.step, taken.source, taken.source_step, taken.changes) == (1, 0, 1, {})
+
+
 def test_a_member_alone_or_without_an_island_replaces_none(tmp_path, island_job):
     alone = island_job(tmp_path / "alone", num=1)
     work(str(alone.root))

@@ -6,6 +6,7 @@ The group meets alone; then it is told that it has others, which are what the te
 import json
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from torch.distributed import HashStore
@@ -78,6 +79,30 @@ def test_one_that_watches_gives_signs(group: RankGroup, store: HashStore) -> Non
     while store.get("sign 0") == before:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_another_rank_exchanges_signs_with_the_first_one(
+    group: RankGroup, store: HashStore, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    rest(group, Ranks(1, 2))
+    group._has_left.clear()
+    signs = list[bytes]()
+
+    def get(name: str) -> bytes:
+        signs.append(store.get("sign 1"))
+        if len(signs) == 3 and not is_gone:
+            group._has_left.set()
+        if len(signs) == 3 and is_gone:
+            raise RuntimeError("Connection reset by peer")
+        return store.get(name)
+
+    monkeypatch.setattr(group, "_store", SimpleNamespace(get=get, set=store.set))
+    began = time.monotonic()
+    group._ask_first()
+    assert len(set(signs)) == len(signs) == 3
+    assert (group._answered_at is None) is is_gone
+    assert is_gone or group._answered_at >= began
 
 
 @pytest.mark.parametrize("silent", [1, 2])
