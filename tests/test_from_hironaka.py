@@ -192,9 +192,15 @@ def test_schedules_that_move_are_told_with_their_half_life():
     half_life = round(math.log(2) / -math.log(0.996))
     assert f"after {half_life} gradient steps" in warnings["host.optim.lr_schedule"]
     assert "stood still" in warnings["host.er_schedule"]
+    rollouts = "rollout_size, max_rollout_step, steps_before_rollout"
+    assert "pace" not in warnings[f"host.{rollouts}"]
+    assert "used to draw" not in warnings["host.er"]
     warnings = remarks(old("both"), "changed")
+    assert "used to draw" not in warnings["host.er"]
+    assert "used to draw" in warnings["agent.er"]
+    assert "pace" not in warnings[f"host.{rollouts}"]
     assert "halved after 2000 gradient steps" in warnings["agent.optim.lr_schedule"]
-    assert "another pace" in warnings["agent.rollout_size, max_rollout_step, steps_before_rollout"]
+    assert "another pace" in warnings[f"agent.{rollouts}"]
 
 
 def test_what_was_never_read_is_left_out_and_told():

@@ -70,8 +70,9 @@ def test_in_step_are_those_that_have_made_as_many_steps_by_themselves(member) ->
 def test_an_island_goes_on_as_one_or_begins_anew(member) -> None:
     """Also where others came to it later: each may have become a copy of another one."""
     first, second = member(2, 4, 6, island=ISLAND), member(2, 4, island=ISLAND)
-    assert chosen(first, second) == [4, 4]
+    assert chosen(first, second) == chosen(second, first) == [4, 4]
     assert chosen(first, second, member(8, island=ISLAND)) == [None] * 3
+    assert chosen(first) == [6]
 
 
 def test_one_that_is_to_begin_anew_has_no_checkpoint_any_more(member, tmp_path: Path) -> None:

@@ -197,6 +197,27 @@ def test_what_needs_too_many_positions_is_unbounded():
     assert longest_game(zeillinger, starts, limits).tolist() == [math.inf]
 
 
+def test_the_limit_of_positions_holds_for_those_found_and_as_many_new_ones_again():
+    """The start, what each move of a level leads to, and the two ends of all games."""
+    points = [tuple(point) for point in ADE["E6"][0]]
+    found, new, needed = {frozenset(points)}, [points], 0
+    while new:
+        needed = max(needed, 2 + len(found) + len(new))
+        level, new = new, []
+        for position in level:
+            action = int(zeillinger(as_tensor(sorted(position, reverse=True), 3).unsqueeze(0)))
+            subset = members(subset_bits(3)[action], 3)
+            for axis in subset:
+                child = repositioned_points(moved_points(position, subset, axis))
+                if len(child) > 1 and frozenset(child) not in found:
+                    found.add(frozenset(child))
+                    new.append(child)
+    start = as_tensor(sorted(points, reverse=True), 3).unsqueeze(0)
+    for limit, expected in ((needed, 10), (needed - 1, math.inf)):
+        limits = SearchLimits(max_moves=40, max_positions=limit, reposition=True)
+        assert longest_game(zeillinger, start, limits).tolist() == [expected]
+
+
 @pytest.mark.gpu
 def test_starts_may_lie_on_a_gpu():
     starts = as_tensor([(0, 1, 3), (3, 1, 0), (0, 4, 2)], 3).unsqueeze(0)

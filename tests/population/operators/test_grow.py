@@ -124,6 +124,12 @@ def test_what_cannot_be_reached_is_refused(old, new):
         grown(network(old), new)
 
 
+def test_what_is_drawn_is_of_every_member():
+    net = network(tower([7]))
+    with pytest.raises(ValueError, match=r"stream needs a row for each of 3 members, got \(2,\)"):
+        grow(net, network(tower([14])), noise=0.0, stream=stream(7, 8))
+
+
 # What is planned from configurations, against the operators themselves.
 
 ITEMS = (4, 6, 8, 9, "b", "l", "r4", "r8", "r9", "rl4", "rl8")

@@ -206,3 +206,10 @@ def test_arguments_must_fit():
     net = network(tower([7]))
     with pytest.raises(ValueError, match="bound must hold one number"):
         mutated(net, bound=BOUND[:2])
+    with pytest.raises(ValueError, match=r"stream needs a row for each of 3 members, got \(2,\)"):
+        mutated(net, stream=stream(7, 8))
+    with pytest.raises(ValueError, match=r"features needs a row for each of 3 members, got \(2,\)"):
+        safe_mutation(
+            net, MetPositions(observations()[:2], legal()),
+            bound=BOUND, measure=policy_change, stream=stream(7, 8, 9),
+        )  # fmt: skip
