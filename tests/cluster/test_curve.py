@@ -1,7 +1,9 @@
 """A curve's file: whole lines are read, whatever else it holds."""
 
 import json
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,23 @@ def test_what_is_appended_is_read(curve):
         curve.append(row)
         assert list(curve.read()) == ROWS[:count]
     assert [json.loads(line) for line in curve.path.read_text().split("\n")[:-1]] == ROWS
+
+
+def test_a_row_outlives_a_loss_of_power(curve, monkeypatch):
+    """So that no checkpoint that comes after it outlives it; a new file's name must, too."""
+    flushed, fsync = [], os.fsync
+
+    def note(descriptor):
+        fsync(descriptor)
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        rows = path.read_text().count("\n") if path.is_file() else None
+        flushed.append((path, rows))
+
+    curve.path.parent.mkdir()
+    monkeypatch.setattr(os, "fsync", note)
+    for row in ROWS[:2]:
+        curve.append(row)
+    assert flushed == [(curve.path, 1), (curve.path.parent, None), (curve.path, 2)]
 
 
 def test_a_line_cut_anywhere_is_left_out_and_the_next_attempt_goes_on(curve):

@@ -8,6 +8,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -191,6 +192,28 @@ def test_no_more_is_held_than_was_taken():
     flag = StopFlag()
     flag.is_set = True
     assert hold_gpus(gpus, [1], flag) is None
+
+
+@pytest.mark.parametrize(
+    ("free_at", "held_at", "held"),
+    [(9.5, 9.5, [0, 1]), (10.0, 10.0, [0, 1]), (30.0, 10.0, [1])],
+)
+def test_a_job_takes_fewer_gpus_only_after_a_while(monkeypatch, free_at, held_at, held):
+    """Of two, the first one is another process's until some second."""
+    gpus, clock = [Gpu(str(index), new_uuid()) for index in range(2)], SimpleNamespace(now=100.0)
+    lock, flag = machine_module._locked(gpus[0]), StopFlag()
+
+    def rest(seconds):
+        clock.now += seconds
+        if clock.now >= 100.0 + free_at:
+            lock.close()
+
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(machine_module, "time", clock)
+    monkeypatch.setattr(flag, "rest", rest)
+    assert hold_gpus(gpus, [4, 2, 1], flag) == tuple(gpus[index] for index in held)
+    assert clock.now == 100.0 + held_at
+    lock.close()
 
 
 def test_who_waits_can_be_asked_to_leave():

@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,14 +24,19 @@ from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 
 from hpsearch import yaml_file
 from hpsearch.cluster import job_training
-from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
 from hpsearch.cluster.job_training import JobTraining
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import Control
+from hpsearch.cluster.records import ActorHeartbeat, Control, RankHeartbeat, Span, Timeline
 from hpsearch.cluster.study_dir import AttemptDir, StudyDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import read_json
+from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.actors import Played
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
 
@@ -568,6 +574,53 @@ def wait_until(condition, process) -> None:
 
 
 # Observers.
+
+
+@pytest.fixture
+def training(tmp_path, new_job, plain_config):
+    """The training of a job, before it begins, and the file of its timeline."""
+    job = new_job(tmp_path, [plain_config()])
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    place = JobPlace("study", job.name, job.textfile, job.traces)
+    heartbeats, flag = Heartbeats(job.heartbeat, 2.0), StopFlag()
+    return JobTraining(members, flag, place, heartbeats, job.timeline, Team(flag)), job.timeline
+
+
+def test_actors_are_counted_by_their_states(training):
+    told, _ = training
+    team = told._slots.team
+    assert told._actors_by_state() == {}
+    states = (["running", "stopped"], [], ["running"])
+    team.heartbeats = [
+        RankHeartbeat("here", 8, 0.0, tuple(ActorHeartbeat(state, 0, 0, 0) for state in of_rank))
+        for of_rank in states
+    ]
+    assert told._actors_by_state() == {
+        "actors_running": 2.0, "actors_require_sync": 0.0, "actors_waiting_sync": 0.0,
+        "actors_stopped": 1.0,
+    }  # fmt: skip
+
+
+def test_the_timeline_is_written_every_so_many_seconds(training, monkeypatch):
+    told, file = training
+    clock, games = SimpleNamespace(now=1000.0), SimpleNamespace(recent=[])
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(job_training, "time", clock)
+    told._slots.team.built = SimpleNamespace(actor_games=None)
+    told._write_timeline()
+    told._slots.team.built.actor_games = games
+    told._write_timeline()
+    assert file.read() is None  # there is nothing to tell
+    games.recent.append(Played(None, 3, 50.0, 51.0))
+    told._write_timeline()
+    learned, played = Span("learner", 3, 50.0, 51.0), Span("actor 1", 2, 51.0, 53.0)
+    assert file.required() == Timeline((learned,))
+    games.recent.append(Played(1, 2, 51.0, 53.0))
+    for seconds, expected in ((9.5, (learned,)), (0.5, (learned, played))):
+        clock.now += seconds
+        told._write_timeline()
+        assert file.required() == Timeline(expected)
+
 
 OBSERVED = {
     "monitor.training_log": True,

@@ -12,9 +12,13 @@ from best import write_best
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 from working import RUN_JOB, work
 
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.local_matches import LocalMatches
+from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.records import Exchanges, Fresh, Island, Lineage, Parent
+from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError
 from hpsearch.game.random import derive_key
 from hpsearch.parameters import FloatParameter
@@ -26,6 +30,7 @@ from hpsearch.population.selection import by_truncation
 from hpsearch.schema import value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import BestRecord, read_best
+from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
 
@@ -159,6 +164,37 @@ def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
         assert any(
             loan.sha256 == copied.sha256 for loan in trials[copied.source].read_exchanges().loans
         )
+
+
+@pytest.mark.parametrize(
+    ("steps", "until", "due"),
+    [
+        ((0, 0, 0), 10, []),  # nothing has been learned yet
+        ((10, 10, 10), 10, [0, 1]),
+        ((9, 9, 9), 1, []),
+        ((20, 30, 20), 10, [0]),  # one has ended
+        ((20, 25, 10), 5, [0]),
+        ((10, 21, 30), 9, [0]),
+    ],
+)
+def test_local_generations_end_after_so_many_steps_of_each_member(
+    tmp_path, island_job, steps, until, due
+):
+    """The third member has no island; ages are from the step at which a member began."""
+    job = island_job(tmp_path, num=3, roles={})
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    parent = tmp_path / name_of(100)
+    members[0] = replace(members[0], parents=(parent,))
+    members[0] = replace(members[0], config=replace(members[0].config, steps=100 + STEPS))
+    members[2] = replace(members[2], island=None)
+    slots = Slots(members, Team(StopFlag()))
+    slots.steps = dict(enumerate((100 + steps[0], *steps[1:])))
+    matches = LocalMatches(slots, CheckpointPolicy(members[0].config))
+    assert matches.steps_until_due() == until
+    assert matches._due() == due
+    assert matches.are_due is (len(due) > 1)
+    slots.members = {2: members[2]}
+    assert matches.steps_until_due() is None
 
 
 def test_rates_are_kept_without_exploration(tmp_path, island_job):

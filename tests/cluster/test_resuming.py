@@ -11,6 +11,7 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, Fresh, Island, Lineage
 from hpsearch.cluster.resuming import resume_step, start_step
 from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Truncation
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -106,3 +107,24 @@ def test_the_name_of_a_parents_checkpoint_need_not_tell_its_step(member, error: 
     elif error == "damaged":
         (copied / checkpoint.STATE).write_text("{}")
     assert start_step(child) == (20 if error is None else 0)
+
+
+@pytest.mark.parametrize(
+    ("parent", "step", "first", "said"),
+    [
+        (None, None, None, "begins at step 0"),
+        (None, 8, 8, "goes on from step 8"),
+        (20, None, 20, "is born by clone at step 20"),
+        (20, 24, 24, "goes on from step 24"),
+    ],
+)
+def test_how_a_member_began_is_told(member, parent, step, first, said: str) -> None:
+    """And that a warm start is not made where it would change what is there."""
+    one = member(parent=parent)
+    if parent is not None:
+        one = replace(one, lineage=replace(one.lineage, operator=Clone()))
+    assert resuming._how_it_began(one, step, first) == said
+    rules = replace(one.config.checkpoint, warm_start="x")
+    warm = replace(one, config=replace(one.config, checkpoint=rules))
+    unused = "" if first is None else "; warm_start is for a fresh one"
+    assert resuming._how_it_began(warm, step, first) == said + unused

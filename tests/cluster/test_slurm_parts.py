@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -33,6 +34,7 @@ from hpsearch.cluster.slurm_calls import (
 )
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.errors import DiskError
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,22 @@ def test_jobs_that_wait_are_taken_out_and_running_ones_are_asked_to_leave(
     ]
 
 
+def test_strays_are_this_studys_jobs_that_the_driver_does_not_know(tmp_path, monkeypatch) -> None:
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x2n4\n"
+    queue += "100|1|PENDING|N/A|NAME-00001x2n4\n"
+    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|NAME-00007x1n1\n"
+    queue += "300|N/A|COMPLETED|2026-01-31T12:00:00|NAME-00008x1n1\n"
+    queue += "400|N/A|RUNNING|2026-01-31T12:00:00|hps-other-00009x1n1\n"
+    executor, commands = slurm(tmp_path, monkeypatch, queue), []
+    seen = executor.look(asked(2, 6))
+    assert {name: status.id for name, status in seen.items()} == {"00002": "100_0:1"}
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: commands.append(command) or "")
+    executor.cancel_strays()
+    executor.cancel_strays()  # which are none any more
+    executor.cancel([(asked(2)[0][0], "100_0:1"), (asked(1)[0][0], "100_0")])
+    assert commands == [["scancel", "100_1", "200"], ["scancel", "100_0"]]
+
+
 @pytest.mark.parametrize(
     ("max_array_size", "expected"), [("1001", 1001), ("2", 2), ("1", 1), ("0", 1)]
 )
@@ -272,6 +290,36 @@ def test_a_copy_that_cannot_be_made_the_newest_is_run(
 
     monkeypatch.setattr(os, "utime", refuse)
     assert take_snapshot(tmp_path / "code") == first
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        shutil.Error([("x", "y", "No space left on device"), ("z", "w", "another")]),
+    ],
+)
+def test_a_copy_that_cannot_be_written_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    """shutil tells of each file by itself."""
+
+    def fill(source: Path, target: Path, **options) -> None:
+        target.mkdir(parents=True)
+        raise error
+
+    monkeypatch.setattr(shutil, "copytree", fill)
+    with pytest.raises(DiskError, match=r"cannot be written .*No space left on device") as caught:
+        take_snapshot(tmp_path / "code")
+    assert "another" not in str(caught.value)
+    assert list((tmp_path / "code").iterdir()) == []
+
+
+def test_a_copy_is_for_its_user_alone_and_holds_what_runs(tmp_path: Path) -> None:
+    copy = take_snapshot(tmp_path / "code")
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in copy.rglob("*")}
+    assert modes == {True: 0o700, False: 0o600}
+    assert not list(copy.rglob("__pycache__"))
 
 
 def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from fake_actors import FIXED
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, DISK, OOM_HOST, stop_flag
+from hpsearch.cluster import team as team_module
+from hpsearch.cluster.failures import CODE, DISK, OOM_HOST, StopFlag, stop_flag
+from hpsearch.cluster.records import ActorHeartbeat
 from hpsearch.cluster.team import Team
 from hpsearch.trainers.ranks import Ranks
 
@@ -71,6 +77,67 @@ def test_a_signal_between_two_agreements_waits_for_the_next():
         assert not team.is_asked_to_stop()
         assert flag.is_set
         assert team.is_asked_to_stop()
+
+
+@pytest.mark.parametrize(("waited", "share"), [(0.0, 0.0), (3.0, 0.75), (4.5, 1.0)])
+def test_the_share_of_its_time_in_which_a_rank_waits(monkeypatch, waited, share):
+    """Of a training of four seconds; clocks may differ a little, so it may be more."""
+    moments = iter([10.0, 14.0])
+    clock = SimpleNamespace(perf_counter=lambda: next(moments))
+    monkeypatch.setattr(team_module, "time", clock)
+    team = Team(StopFlag())
+    team.ranks = Ranks(0, 1)
+    team.ranks.waiting.seconds = 7.0
+
+    def train(steps):
+        team.ranks.waiting.seconds += waited
+        trainer.step += steps
+
+    trainer = SimpleNamespace(step=torch.tensor([5, 1]), train=train, actor_games=None)
+    team.built = trainer
+    team.train(3)
+    assert (team.own_heartbeat.step, team.own_heartbeat.waiting) == (8, share)
+    assert team.heartbeats == ()  # alone and without actors there is nothing to tell
+
+
+def test_a_rank_alone_tells_of_its_actors():
+    parts = [SimpleNamespace(state="running", age=2, too_old=3, played_here=4)]
+    games = SimpleNamespace(parts=parts)
+    team = Team(StopFlag())
+    team.built = SimpleNamespace(step=torch.tensor([5]), train=int, actor_games=games)
+    team.train(3)
+    (heartbeat,) = team.heartbeats
+    assert heartbeat.actors == (ActorHeartbeat("running", age=2, too_old=3, played_here=4),)
+
+
+def test_actors_stay_for_the_next_trials_that_want_the_same(tiny_config, monkeypatch):
+    told = []
+
+    class Pool:
+        def __init__(self, how, *_) -> None:
+            self.how = how
+            told.append(f"begin {how.actors}")
+
+        def wait(self) -> None:
+            told.append("wait")
+
+        def end(self) -> None:
+            told.append("end")
+
+    monkeypatch.setattr(team_module, "ActorPool", Pool)
+    monkeypatch.setattr(team_module, "build", lambda configs, ranks, actors: actors)
+    inline, team = tiny_config(), Team(StopFlag())
+    two, three = (replace(inline, rollouts=replace(FIXED, actors=n)) for n in (2, 3))
+    for config, expected in (
+        (two, ["begin 2", "wait"]),
+        (two, ["wait"]),
+        (three, ["end", "begin 3", "wait"]),
+        (inline, ["end"]),
+    ):
+        team.build([config])
+        assert told == expected
+        assert (team.built is None) is (config is inline)
+        told.clear()
 
 
 @pytest.mark.slow
