@@ -10,8 +10,8 @@ import pytest
 from working import work
 
 from hpsearch.cluster.heartbeats import BRIEF_SECONDS, Heartbeats, seconds_between
-from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat, RankHeartbeat
-from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.records import Heartbeat, JobHeartbeat, MemberHeartbeat, RankHeartbeat
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0), MemberHeartbeat(4, 2, "b", 0, 0))
 BEAT = JobHeartbeat(12.5, "node", 42, False, 100.0, (MemberHeartbeat(3, 1, "a", 8, 4),))
@@ -39,6 +39,19 @@ def test_a_sign_of_life_is_read_as_it_was_written(file):
     assert BEAT.of(4, 1) is None
     os.utime(file.path, (50.0, 50.0))
     assert (file.age(60.0), file.age(40.0)) == (10.0, 0.0)
+
+
+def test_an_attempt_is_as_the_newest_job_says_that_has_it(tmp_path):
+    study = StudyDir(tmp_path)
+    own = Heartbeat(11.0, 1, 1, 1.0, "node", 42, False)
+    assert study.heartbeat(3, 1) is None
+    study.trial(3).attempt(1).heartbeat.write(own)  # of an older version
+    assert study.heartbeat(3, 1) == own
+    others = replace(BEAT, members=(SECOND,))
+    beats = {"00001": replace(BEAT, at=13.0), "00002": BEAT, "00003": others}
+    for name, beat in beats.items():
+        study.job(name).heartbeat.replace(beat)
+    assert study.heartbeat(3, 1) == Heartbeat(12.5, 8, 4, 100.0, "node", 42, False)
 
 
 def test_the_members_of_a_sign_of_life_are_gone_through_once():

@@ -24,7 +24,7 @@ from working import RUN_JOB, Killed, die, on_nth_call, terminate, work
 
 from hpsearch import yaml_file
 from hpsearch.cluster import job_training
-from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.failures import RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
 from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.member import Member
@@ -85,6 +85,16 @@ def run(tmp_path, new_job, plain_config):
         return job
 
     return run
+
+
+@pytest.fixture
+def training(tmp_path, new_job, plain_config):
+    """The training of a job of one trial, before it begins, and the job."""
+    job = new_job(tmp_path, [plain_config()])
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    place = JobPlace("study", job.name, job.textfile, job.traces)
+    heartbeats, flag = Heartbeats(job.heartbeat, 2.0), StopFlag()
+    return JobTraining(members, flag, place, heartbeats, job.timeline, Team(flag)), job
 
 
 # Kinds.
@@ -490,6 +500,33 @@ def test_a_hang_is_every_members_end(run, monkeypatch, tmp_path, capsys):
     assert "training failed (hung): no step for 5 seconds" in printed.err
 
 
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (RankLostError("rank 1 is gone"), None),  # the cluster may know why
+        (RankLostError("rank 1: too much", "oom_host"), ("failed", "oom_host", 5)),
+        (ZeroDivisionError("division"), ("failed", "code", 5)),
+    ],
+)
+def test_an_error_is_told_unless_the_job_is_as_one_that_is_killed(training, error, ended):
+    told, job = training
+    told._slots.steps[0] = 5  # as last read
+    told._fail(error)
+    said = result(job)
+    assert (said and (said.status, said.kind, said.step)) == ended
+
+
+def test_a_rank_that_is_stuck_tells_it_of_its_members_while_they_train(training, monkeypatch):
+    told, job = training
+    group = told._slots.team.group = SimpleNamespace(on_stuck=None)
+    lost = RankLostError("rank 1: too much", "oom_host")
+    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: (group.on_stuck(lost), die()))
+    with pytest.raises(Killed):
+        told.run()
+    assert (result(job).kind, result(job).message) == ("oom_host", "rank 1: too much")
+    assert group.on_stuck is None
+
+
 HANG = """
 import sys, time
 from hpsearch.trainers.trainer import Trainer
@@ -576,16 +613,6 @@ def wait_until(condition, process) -> None:
 # Observers.
 
 
-@pytest.fixture
-def training(tmp_path, new_job, plain_config):
-    """The training of a job, before it begins, and the file of its timeline."""
-    job = new_job(tmp_path, [plain_config()])
-    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
-    place = JobPlace("study", job.name, job.textfile, job.traces)
-    heartbeats, flag = Heartbeats(job.heartbeat, 2.0), StopFlag()
-    return JobTraining(members, flag, place, heartbeats, job.timeline, Team(flag)), job.timeline
-
-
 def test_actors_are_counted_by_their_states(training):
     told, _ = training
     team = told._slots.team
@@ -602,7 +629,8 @@ def test_actors_are_counted_by_their_states(training):
 
 
 def test_the_timeline_is_written_every_so_many_seconds(training, monkeypatch):
-    told, file = training
+    told, job = training
+    file = job.timeline
     clock, games = SimpleNamespace(now=1000.0), SimpleNamespace(recent=[])
     clock.monotonic = lambda: clock.now
     monkeypatch.setattr(job_training, "time", clock)

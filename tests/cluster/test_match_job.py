@@ -397,15 +397,3 @@ def test_a_host_of_minimax_targets_is_answered_without_them(tmp_path, tiny_confi
     how = {"steps": 1, "seed": 1, "device": "cpu"}
     trained = train_response(champion, "host", tmp_path / "response", **how)
     assert load_player(trained, "agent", CPU).config.dqn.minimax is False
-
-
-def test_the_schedules_of_a_response_are_as_far_along_in_its_own_steps(tmp_path, tiny_config):
-    """It has half of the champion's 12, so what took 8 or 6 of them takes 4 or 3."""
-    changes = {"steps": 12, "host.er_schedule.steps": 8, "host.optim.lr_schedule.steps": 6}
-    [champion] = parents_in(tmp_path / "host", [tiny_config(changes)], steps=1)
-    trained = train_response(champion, "host", tmp_path / "response", steps=6, seed=1, device="cpu")
-    config = load_player(trained, "agent", CPU).config
-    assert config.steps == 6
-    assert config.agent.er_schedule.steps == 4
-    assert config.agent.optim.lr_schedule.steps == 3
-    assert config.agent.batch_size == 16  # what is no schedule stays

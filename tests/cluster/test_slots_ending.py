@@ -5,6 +5,7 @@ The driver's part is played as in test_slots_coming.py.
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -127,6 +128,45 @@ def test_what_is_observed_is_of_members_alone_in_the_order_of_their_coming(tiny_
             for name, of_members in seen.items():
                 expected = torch.stack([all_rows[name][row] for row in rows])
                 assert torch.equal(of_members.nan_to_num(), expected.nan_to_num()), name
+
+
+def test_rows_that_are_given_up_leave_the_others_with_their_members(tiny_config) -> None:
+    team = Team(StopFlag())
+    team.build([tiny_config({"seed": seed}) for seed in range(4)])
+    slots = Slots([], team)
+    slots.members, slots.steps = {2: "first", 0: "second"}, {2: 7, 0: 9}  # in order of coming
+    assert (slots.free, slots.oldest_step) == ([1, 3], 7)
+    for _ in range(2):  # then there is nothing to give up
+        slots.shrink()
+        assert [config.seed for config in slots.trainer.configs] == [0, 2]
+        assert list(slots.members.items()) == [(1, "first"), (0, "second")]
+        assert list(slots.steps.items()) == [(1, 7), (0, 9)]
+    slots.leave([0, 1])
+    slots.shrink()  # an empty trainer stays for others
+    assert (slots.trainer.num_members, slots.oldest_step) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "may_stay_empty", "is_kept"),
+    [
+        (3, {}, False, True),
+        (2, {}, False, False),
+        (2, {}, True, True),
+        (4, {}, True, False),
+        (3, {"host.net_arch": [9]}, True, False),
+    ],
+)
+def test_a_trainer_is_taken_over_where_it_fits(
+    tiny_config, count: int, changes: dict, may_stay_empty: bool, is_kept: bool
+) -> None:
+    team = Team(StopFlag())
+    team.build([tiny_config()] * 3)
+    before = team.trainer
+    configs = [tiny_config({"seed": 10 + n, **changes}) for n in range(count)]
+    slots = Slots([SimpleNamespace(config=config) for config in configs], team)
+    slots.build(may_stay_empty=may_stay_empty)
+    assert (team.trainer is before) is is_kept
+    assert [config.seed for config in team.trainer.configs][:count] == [10, 11, 12, 13][:count]
 
 
 def test_empty_rows_disturb_no_member(pilot, alone, monkeypatch) -> None:

@@ -217,6 +217,24 @@ def test_scontrol_that_fails_is_asked_again(tmp_path: Path, monkeypatch) -> None
     assert (tmp_path / "done").read_text() == "requeue 17\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "said", "reason"),
+    [
+        (6, "hpsearch: a\nmore\nhpsearch: b\n  of it\n", "b"),
+        (6, "Traceback\n", "the driver ended with code 6"),
+        (6, None, "the driver ended with code 6"),
+        (6, "hpsearch: far\n" + "x" * 5000, "the driver ended with code 6"),
+        (6, "x" * 5000 + "\nhpsearch: near\n", "near"),
+        (-9, "hpsearch: a\n", "the driver was killed by signal 9"),
+    ],
+)
+def test_why_a_driver_ended_is_what_it_said_last(tmp_path, code, said, reason) -> None:
+    output, before = tmp_path / "driver.out", "hpsearch: by the one before it\n"
+    if said is not None:
+        output.write_text(before + said)
+    assert supervisor._reason(code, output, len(before)) == reason
+
+
 def test_outside_of_slurm_there_is_no_job_to_requeue(monkeypatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert requeue_own_job()
