@@ -91,7 +91,7 @@ class JobTraining:
         self._next_look = 0.0  # for more trials
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
-        self._clock = 0
+        self._clock: int
         """steps of the job: counted on from its first member's step, also after that has ended"""
         self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 

@@ -345,6 +345,25 @@ def test_a_probe_tells_what_a_driver_warns_of_and_which_interfaces_are_chosen(
     assert report.network == ("GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=ib0")
 
 
+def test_a_probe_tells_what_a_device_that_is_found_cannot_do(tmp_path, monkeypatch):
+    job = new_probe(StudyDir(tmp_path), "00001", "cuda")
+
+    def ones(size, device):
+        raise RuntimeError(f"no kernel image is available on {device}")
+
+    monkeypatch.setattr(torch.version, "cuda", "12.4")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "ones", ones)
+    work(str(job.root))
+    fault = "RuntimeError: no kernel image is available on cuda"
+    assert (job.report.required().fault, job.report.required().gpus) == (fault, ())
+
+
+@pytest.mark.parametrize(("hosts", "told"), [(["a"], ()), (["a", "b"], ("a", "b"))])
+def test_a_probe_tells_the_machines_of_ranks_that_met(hosts, told):
+    assert worker._device_report("cpu", hosts).hosts == told
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_job_trains_on_a_real_gpu(tmp_path):

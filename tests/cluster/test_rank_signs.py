@@ -4,8 +4,10 @@ The group meets alone; then it is told that it has others, which are what the te
 """
 
 import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -90,6 +92,7 @@ def test_another_rank_exchanges_signs_with_the_first_one(
     signs = list[bytes]()
 
     def get(name: str) -> bytes:
+        assert name == "sign 0"
         signs.append(store.get("sign 1"))
         if len(signs) == 3 and not is_gone:
             group._has_left.set()
@@ -183,6 +186,85 @@ def test_those_that_did_not_come_are_named(group: RankGroup, store: HashStore) -
     for rank in (1, 3):
         store.set(f"sign {rank}", "1")
     assert "found the first one, but not each other" in str(group._absence())
+
+
+def watched(
+    group: RankGroup, monkeypatch: pytest.MonkeyPatch, moments: Sequence[float]
+) -> float | None:
+    """Let a rank look at these moments, of which the first is its beginning; return the last."""
+    seen, has_left = list[float](), group._has_left
+
+    def monotonic() -> float:
+        seen.append(moments[len(seen)])
+        return seen[-1]
+
+    group._is_raising.set()
+    group._knows_loss.clear()
+    left = SimpleNamespace(wait=lambda _: len(seen) == len(moments), is_set=lambda: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(rank_group, "time", SimpleNamespace(monotonic=monotonic))
+        patch.setattr(rank_group, "LOST_SECONDS", 12.0)
+        group._has_left = left
+        group._watch()
+    group._has_left = has_left
+    assert group._knows_loss.is_set() is (group.loss is not None)
+    return seen[-1] if group.loss is not None else None
+
+
+@pytest.mark.parametrize(
+    ("moments", "lost_at"),
+    [
+        ((0.0, 4.0, 8.0, 12.0, 16.0, 20.0), 16.0),
+        ((0.0, 4.0, 8.0, 30.0, 34.0), None),  # this process was stopped, and perhaps the other too
+        ((0.0, 4.0, 8.0, 30.0, 34.0, 38.0, 42.0, 46.0), 46.0),
+        ((0.0, 5.0, 10.0, 15.0), 15.0),  # looks that come late are no stop
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_was_stopped_itself_gives_the_others_time(
+    group: RankGroup,
+    store: HashStore,
+    monkeypatch: pytest.MonkeyPatch,
+    rank: int,
+    moments: tuple[float, ...],
+    lost_at: float | None,
+) -> None:
+    rest(group, Ranks(rank, 2))
+    store.set("sign 1", "7")
+    group._answered_at = 0.0
+    if rank == 0:  # which hears of the other one with its first look
+        moments = tuple(moment + 1.0 for moment in moments)
+        lost_at = None if lost_at is None else lost_at + 1.0
+        moments = (0.5, *moments)
+    assert watched(group, monkeypatch, moments) == lost_at
+
+
+def test_ranks_have_two_minutes_to_meet(group: RankGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest(group, Ranks(0, 2))
+    group._has_met.clear()
+    assert watched(group, monkeypatch, (7.0, 100.0, 127.0)) is None
+    assert watched(group, monkeypatch, (7.0, 100.0, 127.0, 127.5)) == 127.5
+    assert str(group.loss).startswith("rank 1 did not come within 120 s")
+
+
+@pytest.mark.parametrize("error", [None, OSError("no space")])
+def test_a_process_that_is_stuck_tells_the_loss_and_ends_the_others_and_itself(
+    group: RankGroup, others: Ended, monkeypatch: pytest.MonkeyPatch, capsys, error
+) -> None:
+    done = list[object]()
+
+    def tell(loss: RankLostError) -> None:
+        done.append(str(loss))
+        if error is not None:
+            raise error
+
+    group.on_stuck = tell
+    monkeypatch.setattr(others, "kill", lambda: done.append("kill"))
+    monkeypatch.setattr(os, "_exit", done.append)
+    with suppress(OSError):
+        group._end_stuck(RankLostError("rank 1 is gone"))
+    assert done == ["rank 1 is gone", *(["kill"] if error is None else []), 8]
+    assert capsys.readouterr().err == "hpsearch: rank 1 is gone\n"
 
 
 def test_without_a_word_another_rank_is_gone(
