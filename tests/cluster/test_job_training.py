@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,6 +150,17 @@ def test_no_member_trains_longer_than_its_steps(run, monkeypatch):
         ("finished", 13),
     ]
     assert [steps_of(job, n)[-1] for n in (0, 1)] == [11, 13]
+
+
+def test_a_stride_lasts_about_half_a_second(run, monkeypatch):
+    """By the speed of the last one, where every training takes a quarter of a second."""
+    ticks, train, made = count(step=0.25), Trainer.train, []
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic)
+    monkeypatch.setattr(job_training, "time", clock)
+    monkeypatch.setattr(Trainer, "train", lambda self, n: (made.append(n), train(self, n)))
+    far = {"evaluation.interval": 100, "checkpoint.interval": 100, "monitor.interval": 100}
+    run({**far, "steps": 20})
+    assert made == [1, 2, 4, 8, 5]
 
 
 # Going on.
