@@ -75,10 +75,8 @@ class Team:
 
     def is_asked_to_stop(self) -> bool:
         """Return whether one of the ranks was; all of them call this, within `together`."""
-        is_asked = any(self.ranks.told_by_all(self._flag.is_set))
-        if is_asked:
-            self._flag.is_set = True
-        return is_asked  # not the flag: a signal that comes after that is not known to the others
+        # Not the flag: a signal that comes after that is not known to the others.
+        return any(self.ranks.told_by_all(self._flag.is_set))
 
     def do(self, action: Callable[[AnyTrainer, *A], R], *arguments: *A) -> R:
         """Call ``action`` with the trainer of each rank; return what this one's gave.

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import Queue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from hpsearch.cluster.failures import CODE, DISK, LOST, RankLostError, StopFlag
 from hpsearch.cluster.records import RankHeartbeat
@@ -188,6 +190,57 @@ def test_an_error_in_a_call_of_all_ends_both(pair: Pair) -> None:
     assert pair.second.group.asked == ["tell ConflictError"]
 
 
+def trainer_of(rank: int, error: Exception | None = None) -> SimpleNamespace:
+    """Return a trainer with one member, of which nothing can be asked where there is an error."""
+
+    def act(argument: object) -> SimpleNamespace:
+        if error is not None:
+            raise error
+        return trainer_of(10 + rank)
+
+    step = torch.tensor([5])
+    return SimpleNamespace(rank=rank, step=step, train=act, select=act, actor_games=None)
+
+
+CALLS: dict[str, tuple[Callable[[Team], object], bool]] = {
+    "train": (lambda team: team.train(3), True),
+    "do_together": (lambda team: team.do_together(lambda trainer: trainer.train(3)), True),
+    "do": (lambda team: team.do(lambda trainer: trainer.train(3)), False),
+    "select": (lambda team: team.select([0]), False),
+}
+
+
+@pytest.mark.parametrize(("call", "is_shared"), CALLS.values(), ids=CALLS)
+def test_an_error_ends_both_only_where_ranks_may_wait_for_each_other(
+    pair: Pair, call: Callable[[Team], object], is_shared: bool
+) -> None:
+    pair.first.built = trainer_of(0)
+    pair.second.built = trainer_of(1, ConflictError("does not fit"))
+    with pytest.raises(RankLostError, match="lost" if is_shared else "rank 1: does not fit"):
+        call(pair.first)
+    if not is_shared:
+        pair.first.end()
+    assert isinstance(pair.ended(), ConflictError) is is_shared
+
+
+def test_both_go_on_with_some_of_the_members(pair: Pair) -> None:
+    pair.first.built, pair.second.built = trainer_of(0), trainer_of(1)
+    pair.first.select([0])
+    assert (pair.first.trainer.rank, pair.second.trainer.rank) == (10, 11)
+    pair.first.end()
+    assert pair.ended() is None
+
+
+def test_the_first_hears_what_the_second_is_asked_while_there_is_nothing_to_do(pair: Pair) -> None:
+    pair.first.listen()
+    assert not pair.first._flag.is_set
+    pair.second._flag.is_set = True
+    pair.first.listen()
+    assert pair.first._flag.is_set
+    pair.first.end()
+    assert pair.ended() is None
+
+
 def test_a_fault_of_the_code_ends_both(pair: Pair) -> None:
     with pytest.raises(RankLostError):
         pair.first._all(raising(1, ZeroDivisionError("division by zero")))
@@ -228,6 +281,7 @@ def test_both_agree_on_whether_to_stop(pair: Pair, asked: int | None) -> None:
 
     pair.first.together(ask)
     assert answers == dict.fromkeys((0, 1), asked is not None)
+    assert pair.first._flag.is_set is (asked is not None)
     pair.first.end()
     assert pair.ended() is None
 
