@@ -238,6 +238,35 @@ def test_another_task_joins_the_first_one_of_its_job(
     assert not served.report.path.exists()  # which is the first one's
 
 
+@pytest.mark.parametrize(
+    ("ranks", "num_tasks", "task", "expected"),
+    [
+        (4, 4, 3, (3, 4)),
+        (4, 3, 1, (1, 2)),
+        (4, 3, 0, (0, 2)),
+        (4, 3, 2, None),  # which has no part in the job
+        (6, 5, 2, (2, 3)),
+        (2, 4, 1, (1, 2)),
+        (2, 4, 3, None),  # of another job, which there is not
+    ],
+)
+def test_where_slurm_had_fewer_nodes_as_many_ranks_meet_as_divide_those_asked_for(
+    served: JobDir,
+    groups: list[Group],
+    monkeypatch: pytest.MonkeyPatch,
+    ranks: int,
+    num_tasks: int,
+    task: int,
+    expected: tuple[int, int] | None,
+) -> None:
+    served.plan.write(replace(served.plan.required(), ranks=ranks))
+    for name, value in {"SLURM_NTASKS": str(num_tasks), "SLURM_PROCID": str(task)}.items():
+        monkeypatch.setenv(name, value)
+    job_entry.train_as_task([str(served.root)])
+    assert [(group.rank, group.size) for group in groups] == ([expected] if expected else [])
+    assert served.report.path.exists() is (task == 0)
+
+
 def test_another_process_joins_the_first_one_of_its_machine(
     served: JobDir, groups: list[Group]
 ) -> None:
