@@ -10,6 +10,7 @@ import pytest
 import torch
 from best import write_best
 
+from hpsearch.cluster import garbage
 from hpsearch.cluster.garbage import (
     CHECKPOINTS,
     CODE,
@@ -21,7 +22,7 @@ from hpsearch.cluster.garbage import (
     find_garbage,
     remove,
 )
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, pin
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import BestRecord, Checkpoint
@@ -49,9 +50,9 @@ def ended(**changes):
 def find(study, kind=None, traces=False, after=0.0, **changes):
     """Return the garbage of a kind, as paths below the study's folder."""
     now = time.time() + after
-    garbage = find_garbage(study, ended(**changes), now=now, traces=traces)
+    found = find_garbage(study, ended(**changes), now=now, traces=traces)
     return [
-        str(piece.path.relative_to(study.root)) for piece in garbage if kind in (None, piece.kind)
+        str(piece.path.relative_to(study.root)) for piece in found if kind in (None, piece.kind)
     ]
 
 
@@ -105,6 +106,28 @@ def test_a_trial_that_was_given_up_keeps_its_best_alone(study):
     save(study, 0)
     write_best(save(study, 1), BestRecord(20, "rho/host/choose_first", 0.1))
     assert find(study, given_up=(0, 1)) == named(0, *STEPS) + named(1, 10, 30, 40)
+
+
+def test_what_another_study_needs_stays_while_that_one_is_there(study, tmp_path):
+    other = StudyDir(tmp_path / "runs" / "other")
+    other.root.mkdir(parents=True)
+    folders = [save(study, number) for number in (0, 1)]
+    response = study.match(1).response("host") / "step-000000010"
+    response.mkdir(parents=True)
+    needed = [checkpoint.path_of(folder, 20) for folder in folders]
+    ended = {"finished": (0,), "given_up": (1,), "matches": (1,)}
+    others = ["matches/1/response-host/step-000000010"]
+    pin(study, other, [*needed, response])
+    assert find(study, CHECKPOINTS, **ended) == named(0, 10, 30) + named(1, 10, 30, 40)
+    other.root.rename(tmp_path / "gone")
+    assert find(study, CHECKPOINTS, **ended) == (named(0, 10, 20, 30) + named(1, *STEPS) + others)
+
+
+def test_what_its_writer_has_just_renamed_is_not_stale(tmp_path):
+    """It was there when its folder was listed."""
+    now = time.time() + 2 * STALE_SECONDS
+    assert garbage._is_stale(write(tmp_path / "there"), now)
+    assert not garbage._is_stale(tmp_path / "gone", now)
 
 
 def test_trials_that_have_not_ended_keep_everything(study):

@@ -186,6 +186,40 @@ def test_strays_are_this_studys_jobs_that_the_driver_does_not_know(tmp_path, mon
     assert commands == [["scancel", "100_1", "200"], ["scancel", "100_0"]]
 
 
+def test_what_sbatch_is_given_and_what_jobs_are_called_then(tmp_path, monkeypatch) -> None:
+    """Three jobs by twos; the driver may itself be a job, of as many tasks as theirs are not."""
+    programs = {
+        "srun": "exit 1",
+        "scontrol": "echo MaxArraySize=1001",
+        "sbatch": 'cat "$1" > "$0.script"; env > "$0.env"; echo Submitted batch job 7',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
+        monkeypatch.setenv(name, "9")
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    study = StudyDir(tmp_path / "runs" / "tiny")
+    executor = SlurmExecutor(replace(profile, tasks_per_job=2, setup=("module load x",)), study)
+    jobs = [study.job(f"{number:05d}") for number in (4, 5, 6)]
+    for job in jobs:
+        job.root.mkdir(parents=True)
+    assert executor.submit(jobs) == {"00004": "7_0", "00005": "7_0:1", "00006": "7_1"}
+    assert executor.num_calls == 2  # of scontrol and of sbatch
+    script = (tmp_path / "sbatch.script").read_text()
+    (copy,) = study.code.iterdir()
+    for line in (
+        f"#SBATCH --job-name=hps-{study.key}-00004x2n3",
+        "#SBATCH --array=0-1%2",
+        "module load x",
+        f"export PYTHONPATH={copy}${{PYTHONPATH:+:$PYTHONPATH}}",
+    ):
+        assert f"{line}\n" in script
+    assert "SLURM_N" not in (tmp_path / "sbatch.env").read_text()
+    assert os.environ["SLURM_NTASKS"] == "9"
+
+
 @pytest.mark.parametrize(
     ("max_array_size", "expected"), [("1001", 1001), ("2", 2), ("1", 1), ("0", 1)]
 )
