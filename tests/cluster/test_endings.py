@@ -156,6 +156,31 @@ def test_members_end_each_by_their_own_games(run, plain_config):
     assert [result(study, number).ended_by for number in range(3)] == ["games", "games", None]
 
 
+@pytest.mark.parametrize(("missing", "until"), [(0, 0), (1, 1), (16, 1), (17, 2), (33, 3)])
+def test_games_are_judged_member_by_member_before_a_job_trains(
+    tmp_path, new_job, plain_config, missing, until
+):
+    """Of 8 games, each step makes 2 moves, so 16 games may end in it."""
+    config = read_config(plain_config(LONG | {"seed": 1}), source="test")
+    (ended,) = games_by_step(config, 4)[3:]
+    rules = [{"seed": 2}, {"seed": 1} | ending(games=ended + missing)]
+    job = new_job(tmp_path, [plain_config(LONG | rule) for rule in rules])
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    team = Team(StopFlag())
+    team.build([member.config for member in members])
+    team.train(4)
+    slots = Slots(members, team)
+    slots.read_steps()
+    endings = Endings(slots)
+    endings.judge()
+    ended_by = {number: one.by for number, one in slots.ended.items()}
+    assert ended_by == ({} if missing else {1: "games"})
+    assert endings.steps_until_due() == until
+    slots.leave([1])
+    endings.judge()
+    assert endings.steps_until_due() is None
+
+
 # Target and plateau.
 
 

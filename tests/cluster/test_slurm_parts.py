@@ -80,12 +80,14 @@ def test_what_sbatch_says(said: str, kind: str) -> None:
     assert isinstance(refusal(said), expected)
 
 
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str) -> SlurmExecutor:
+def slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str, accounts: str = ""
+) -> SlurmExecutor:
     """Return an executor whose squeue prints ``queue``, NAME standing for the study's prefix."""
     study = StudyDir(tmp_path / "runs" / "tiny")
 
     def run(self: SchedulerCalls, command: list[str]) -> str:
-        printed = {"scontrol": "MaxArraySize = 1001", "squeue": queue, "sacct": ""}
+        printed = {"scontrol": "MaxArraySize = 1001", "squeue": queue, "sacct": accounts}
         return printed[command[0]].replace("NAME", f"hps-{study.key}")
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
@@ -112,6 +114,19 @@ def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monk
         "00006": ("100_1:1", "ended"),
         "00007": ("200_0", "running"),
         "00008": ("200_0:1", "running"),
+    }
+
+
+def test_jobs_that_left_the_queue_are_looked_up_in_the_accounts(tmp_path, monkeypatch) -> None:
+    """One that is in the queue is as that says, and of one without an id nothing is known."""
+    queue = "100|N/A|RUNNING|2026-01-31T12:00:00|NAME-00001x1n1\n"
+    accounts = "100|FAILED|2026-01-31T12:00:00\n200|TIMEOUT|2026-01-31T12:00:00\n"
+    executor = slurm(tmp_path, monkeypatch, queue, accounts)
+    jobs = zip(asked(1, 2, 3), ("100", "200", None), strict=True)
+    seen = executor.look([(job, job_id) for (job, _), job_id in jobs])
+    assert {name: (status.phase, status.failure) for name, status in seen.items()} == {
+        "00001": ("running", None),
+        "00002": ("ended", TIMEOUT),
     }
 
 
