@@ -73,3 +73,40 @@ def test_stored_games_are_not_widened(match):
     moves = np.ones((2, 2, 1, 3), np.int64)
     match.write_games(MatchGames(moves, moves > 0))
     assert [array.itemsize for array in match.stored_games()] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("moves", "finished"),
+    [
+        (np.ones((2, 1, 1, 3), np.float64), np.ones((2, 1, 1, 3), bool)),
+        (np.ones((2, 1, 1, 3), np.int32), np.ones((2, 1, 1, 4), bool)),
+        (np.full((2, 1, 1, 3), -1, np.int32), np.ones((2, 1, 1, 3), bool)),
+    ],
+)
+def test_arrays_that_are_no_games_are_damaged(match, moves, finished):
+    match.root.mkdir(parents=True)
+    np.savez_compressed(match.root / "games.npz", moves=moves, finished=finished)
+    with pytest.raises(CorruptError, match="holds no games, but"):
+        match.read_games()
+
+
+def test_an_order_of_columns_and_a_lack_of_games_are_read_as_such(match):
+    moves = np.arange(24, dtype=np.int32).reshape(2, 3, 4, 1)
+    match.root.mkdir(parents=True)
+    np.savez(match.root / "games.npz", moves=np.asfortranarray(moves), finished=moves > 5)
+    np.testing.assert_array_equal(match.read_games().moves, moves)
+    none = np.ones((2, 0, 4, 1), np.int64)
+    match.write_games(MatchGames(none, none > 0))
+    assert match.read_games().moves.shape == (2, 0, 4, 1)
+
+
+def test_how_far_a_match_is(match):
+    """Four pairs: two sets of starts, two hosts, one agent; another plan's sign says nothing."""
+    match.give_sign(3)
+    assert match.progress() is None
+    match.plan.write(PLAN)
+    for pairs, expected in ((3, 3), (4, 4), (5, 0)):
+        match.give_sign(pairs)
+        assert match.progress() == (expected, 4)
+    match.sign.path.unlink()
+    assert match.progress() == (0, 4)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from hpsearch.cluster.records import (
     Parent,
     Start,
 )
-from hpsearch.cluster.study_dir import StudyDir, pin_founders, pinned
+from hpsearch.cluster.study_dir import StudyDir, owner_of, pin_founders, pinned
 from hpsearch.errors import CorruptError
 from hpsearch.files import write_json
 from hpsearch.population.operators.options import GaussianMutation
@@ -44,6 +45,29 @@ def test_places(study):
     assert study.trial(12).attempt(2).root == study.root / "trials" / "12" / "attempt-2"
     assert study.job("j").study == study
     assert study.job("j").name == "j"
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        ("/runs/tiny/trials/12/checkpoints/step-8", ("tiny", 12)),
+        ("tiny/trials/12/checkpoints/step-8", ("tiny", 12)),
+        ("/runs/mine/checkpoints/step-8", None),
+        ("/runs/tiny/trials/a/checkpoints/step-8", None),
+        ("/runs/tiny/trials/12/step-8", None),
+        ("/runs/tiny/others/12/checkpoints/step-8", None),
+    ],
+)
+def test_a_checkpoint_is_known_by_its_path(path, owner):
+    assert owner_of(Path(path)) == owner
+
+
+def test_the_queue_knows_studies_of_one_name_in_two_folders_apart(tmp_path, monkeypatch):
+    first, second = (StudyDir(tmp_path / folder / "tiny") for folder in ("a", "b"))
+    assert first.key != second.key
+    assert first.key.startswith("tiny-")
+    monkeypatch.chdir(tmp_path / "..")
+    assert StudyDir(Path(tmp_path.name) / "a" / "tiny").key == first.key
 
 
 def test_a_job_is_read_as_it_was_written(study):
