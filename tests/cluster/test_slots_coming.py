@@ -7,6 +7,7 @@ the trainer is called. Every other test of a worker's life stands in test_worker
 import gc
 import json
 import weakref
+from dataclasses import replace
 
 import pytest
 from slot_stories import (
@@ -23,10 +24,15 @@ from slot_stories import (
 from working import work
 
 from hpsearch.cluster import team
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.job_training import JobTraining
+from hpsearch.cluster.member import Member, TrialQueue
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.trainers.trainer import Trainer
 
 # Coming.
@@ -136,6 +142,28 @@ def test_newcomers_are_observed(pilot) -> None:
         assert [row["step"] for row in rows] == list(range(2, last + 1, 2))
         assert all(row["job"]["steps_per_second"] > 0 for row in rows)
         assert all(row["layers"] for row in rows)
+
+
+def test_training_stops_where_one_that_waits_may_take_a_free_row(pilot) -> None:
+    """It goes on from step 0, and is measured at every fourth step, as is the one that trains."""
+    job, _ = pilot([LONG, NEW])
+    plan, flag = job.plan.required(), StopFlag()
+    member = Member.open(job.study, plan.assignments[0])
+    place = JobPlace("study", job.name, job.textfile, job.traces)
+    queue = TrialQueue(job, replace(plan, assignments=plan.assignments[1:]))
+    alone, beats = Team(flag), Heartbeats(job.heartbeat, 2.0)
+    training = JobTraining([member], flag, place, beats, job.timeline, alone, queue=queue)
+    until = []
+    for rows in (1, 2):
+        alone.build([member.config] * rows)
+        for step in (6, 8):
+            training._slots.steps[0] = step
+            until.append(training._steps_until_seat())
+    assert until == [None, None, 2, 4]
+    queue.waiting.clear()
+    assert training._steps_until_seat() is None
+    training._queue = None
+    assert training._steps_until_seat() is None
 
 
 # Waiting.
