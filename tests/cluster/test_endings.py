@@ -176,9 +176,10 @@ def test_games_are_judged_member_by_member_before_a_job_trains(
     ended_by = {number: one.by for number, one in slots.ended.items()}
     assert ended_by == ({} if missing else {1: "games"})
     assert endings.steps_until_due() == until
-    slots.leave([1])
-    endings.judge()
-    assert endings.steps_until_due() is None
+    for others, expected in (([0], until), ([1], None)):
+        slots.leave(others)
+        endings.judge()
+        assert endings.steps_until_due() == expected
 
 
 # Target and plateau.
