@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from submitit.core.utils import DelayedSubmission
 
 import hpsearch
 from hpsearch.cluster.code_snapshot import code_commit, take_snapshot
@@ -222,6 +223,9 @@ def test_what_sbatch_is_given_and_what_jobs_are_called_then(tmp_path, monkeypatc
         job.root.mkdir(parents=True)
     assert executor.submit(jobs) == {"00004": "7_0", "00005": "7_0:1", "00006": "7_1"}
     assert executor.num_calls == 2  # of scontrol and of sbatch
+    given = [DelayedSubmission.load(path).args for path in jobs[0].pickles]
+    first, second, third = (str(job.root) for job in jobs)
+    assert given == [((first, second),), ((third,),)]
     script = (tmp_path / "sbatch.script").read_text()
     (copy,) = study.code.iterdir()
     for line in (
