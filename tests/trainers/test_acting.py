@@ -14,7 +14,8 @@ from hpsearch.trainers.ranks import ALONE
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_a_rollout_tells_by_which_weights_which_games_were_played_and_when(tiny_config, algorithm):
     config = tiny_config({"agent": "learn", "rollout_length": 3}, algorithm)
-    learner, player = build([config, config]), Player(build([config, config]))
+    learner, playing = build([config, config]), build([config, config])
+    player = Player(playing)
     learner.train(2)
     games = {name: tensor.clone() for name, tensor in learner.rollouts.state().items()}
     weights = {name: tensor.clone() for name, tensor in learner.playing_state().items()}
@@ -28,6 +29,7 @@ def test_a_rollout_tells_by_which_weights_which_games_were_played_and_when(tiny_
         assert began <= played.began < played.ended <= time.time()
         first.append({name: tensor.clone() for name, tensor in played.tensors.items()})
         assert player.play().number == 1
+        assert playing.step.tolist() == [4, 4]  # by which exploration goes
     assert all(torch.equal(first[0][name], tensor) for name, tensor in first[1].items())
     player.take(7, weights)
     played = player.play()
