@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.cluster.member import Ended, Member, Slots
+from hpsearch.cluster.member import EarlyEnd, Member, Slots
 from hpsearch.cluster.schedule import EvaluationSchedule
 from hpsearch.cluster.team import Team
 from hpsearch.monitor.timing import Sections
@@ -60,7 +60,7 @@ def test_members_are_measured_at_steps_of_their_own(slots, schedule, steps, is_d
 
 def test_one_that_has_ended_before_its_steps_is_measured_at_once(slots, schedule) -> None:
     at(slots, 3, 5, 6)
-    slots.ended[1] = Ended("games", "ended early")
+    slots.ended[1] = EarlyEnd("games", "ended early")
     assert schedule.is_due
 
 
@@ -93,7 +93,7 @@ def test_those_that_have_ended_are_measured_once_more_and_say_how(
     slots, schedule, sections
 ) -> None:
     at(slots, 12, 5, 12)
-    slots.ended[1] = Ended("games", "ended early")
+    slots.ended[1] = EarlyEnd("games", "ended early")
     slots.trainer.learners[0].net.weights[2].fill_(torch.nan)
     assert schedule.finish(sections) == [0, 1, 2]
     first, second, third = (member.attempt.read_result() for member in slots.members.values())

@@ -37,7 +37,7 @@ from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.actors import Played
+from hpsearch.trainers.actors import WorkSpan
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
 
@@ -651,11 +651,11 @@ def test_the_timeline_is_written_every_so_many_seconds(training, monkeypatch):
     told._slots.team.built.actor_games = games
     told._write_timeline()
     assert file.read() is None  # there is nothing to tell
-    games.recent.append(Played(None, 3, 50.0, 51.0))
+    games.recent.append(WorkSpan(None, 3, 50.0, 51.0))
     told._write_timeline()
     learned, played = Span("learner", 3, 50.0, 51.0), Span("actor 1", 2, 51.0, 53.0)
     assert file.required() == Timeline((learned,))
-    games.recent.append(Played(1, 2, 51.0, 53.0))
+    games.recent.append(WorkSpan(1, 2, 51.0, 53.0))
     for seconds, expected in ((9.5, (learned,)), (0.5, (learned, played))):
         clock.now += seconds
         told._write_timeline()

@@ -6,7 +6,7 @@ import pytest
 
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import (
-    Ended,
+    EarlyEnd,
     Member,
     Slots,
     TrialQueue,
@@ -83,7 +83,7 @@ def test_a_member_has_ended_with_its_last_step_or_before(members) -> None:
     slots = Slots(members, Team(StopFlag()))
     slots.steps = {0: 11, 1: 12, 2: 13}
     assert [slots.has_ended(row) for row in range(3)] == [False, True, False]
-    slots.ended[2] = Ended("games", "ended")
+    slots.ended[2] = EarlyEnd("games", "ended")
     assert [slots.has_ended(row) for row in range(3)] == [False, True, True]
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from hpsearch.trainers.acting import GAMES, LOG_PROB, STARTS, Player, Setup
+from hpsearch.trainers.acting import GAMES, LOG_PROB, STARTS, RolloutPlayer, Setup
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.ranks import ALONE
 
@@ -15,7 +15,7 @@ from hpsearch.trainers.ranks import ALONE
 def test_a_rollout_tells_by_which_weights_which_games_were_played_and_when(tiny_config, algorithm):
     config = tiny_config({"agent": "learn", "rollout_length": 3}, algorithm)
     learner, playing = build([config, config]), build([config, config])
-    player = Player(playing)
+    player = RolloutPlayer(playing)
     learner.train(2)
     games = {name: tensor.clone() for name, tensor in learner.rollouts.state().items()}
     weights = {name: tensor.clone() for name, tensor in learner.playing_state().items()}
