@@ -56,9 +56,15 @@ def test_two_ranks_end_as_one_also_if_interrupted(write, train, algorithm):
         torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("who", ["first", "other"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("who", "how"),
+    [
+        pytest.param("first", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("first", signal.SIGSTOP, marks=pytest.mark.exhaustive),
+        pytest.param("other", signal.SIGKILL, marks=pytest.mark.exhaustive),
+        pytest.param("other", signal.SIGSTOP, marks=pytest.mark.slow),
+    ],
+)
 def test_a_lost_rank_ends_all_and_the_same_command_goes_on(write, train, who, how):
     folder = write({**SHARDED, "steps": 10**6})
     trial = TrialDir(folder / "runs/mine")

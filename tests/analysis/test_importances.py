@@ -65,12 +65,12 @@ def test_a_parameter_that_decides_all_stands_above_the_noise(number):
 
 @pytest.mark.slow
 def test_of_values_that_are_noise_nothing_is_told():
-    """The limit is 5 % by construction; of 30 searches more than 3 are above it once in 15."""
+    """The limit is 5 % by construction; of 12 searches more than 2 are above it once in 50."""
     silent = [
         not noise_alone(trials, noise(trials, seed)).above_noise
-        for seed, trials in enumerate(many(16, 30))
+        for seed, trials in enumerate(many(16, 12))
     ]
-    assert np.mean(silent) >= 0.9
+    assert silent.count(False) <= 2
 
 
 def noise_alone(trials, losses) -> Importances:

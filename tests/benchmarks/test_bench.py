@@ -126,14 +126,17 @@ def test_a_networks_pass_counts_for_the_networks(name):
 
 IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
 """suites that are as fast as other tests are"""
+MANY_PROCESSES = ("memory", "looks")
+"""suites that take a minute"""
+
+
+def _slow(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.exhaustive if name in MANY_PROCESSES else pytest.mark.slow
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in IN_SECONDS else pytest.mark.slow)
-        for name in bench.SUITES
-    ],
+    [pytest.param(name, marks=() if name in IN_SECONDS else _slow(name)) for name in bench.SUITES],
 )
 def test_a_suite_runs(name, tmp_path, capsys):
     bench.main(["--quick", "--device", "cpu", "--only", name, "--out", str(tmp_path)])

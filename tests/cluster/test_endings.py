@@ -279,7 +279,7 @@ def test_killed_anywhere_it_ends_the_same(
         assert outcome(study) == expected, (name, n)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", ["games", "target", "plateau"])
 def test_killed_at_every_save_and_stop_it_ends_the_same(
     run, monkeypatch, tmp_path, whole, plain_config, by

@@ -334,8 +334,13 @@ def shared(study, plan, tmp_path, tiny_config):
     return replace(plan, responses=(response(pair, "host"), response(pair, "agent")))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("num_games", [NUM_GAMES, 29])
+@pytest.mark.parametrize(
+    "num_games",
+    [
+        pytest.param(NUM_GAMES, marks=pytest.mark.exhaustive),
+        pytest.param(NUM_GAMES - 1, marks=pytest.mark.slow),  # which two do not divide
+    ],
+)
 def test_ranks_share_a_match_out(study, shared, num_games):
     """They play the same games, and what trains comes to the same but for rounding."""
     plan = replace(shared, num_games=num_games)

@@ -22,12 +22,13 @@ from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 60
+STEPS = 400
 
 
 @pytest.fixture(scope="module")
 def configs(plain_config):
-    """Two members that train for a second or two, with an evaluation every tenth of it."""
-    changes = {"steps": 800, "evaluation.interval": 80, "checkpoint.interval": 40}
+    """Two members that train for a second, with an evaluation every tenth of it."""
+    changes = {"steps": STEPS, "evaluation.interval": 40, "checkpoint.interval": 20}
     return [plain_config({**changes, "seed": seed}) for seed in (1, 2)]
 
 
@@ -71,7 +72,7 @@ def test_terminated_then_killed_then_finished_as_if_undisturbed(tmp_path, new_jo
         else:
             assert code == -signal.SIGKILL
             assert ended is None
-        assert newest_step(study, 1) < 800
+        assert newest_step(study, 1) < STEPS
     work(str(new_job(study.root, configs, 3).root))
     whole = new_job(tmp_path / "whole", configs)
     work(str(whole.root))

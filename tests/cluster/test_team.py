@@ -36,13 +36,20 @@ def told(plain_config, case: str) -> dict:
     return json.loads(line)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "kind", "message"),
     [
-        ("memory", OOM_HOST, "rank 1: MemoryError: too much"),
-        ("code", CODE, "rank 1: ZeroDivisionError: division by zero"),
-        ("disk", DISK, "rank 1: OSError: [Errno 28] No space left on device"),
+        pytest.param(
+            *("memory", OOM_HOST, "rank 1: MemoryError: too much"), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            *("code", CODE, "rank 1: ZeroDivisionError: division by zero"),
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            *("disk", DISK, "rank 1: OSError: [Errno 28] No space left on device"),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kind, message):
@@ -53,12 +60,16 @@ def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kin
         assert "in fail" in seen["notes"][0]
 
 
-@pytest.mark.slow
-def test_what_one_rank_is_asked_all_are(plain_config):
-    assert told(plain_config, "stop") == {"is_stopped": True, "rank": 0}
-    assert told(plain_config, "wait") == {"is_stopped": True, "rank": 0}
-    asked = {"is_save_asked": True, "is_stopped": False, "rank": 0}
-    assert told(plain_config, "save") == asked
+@pytest.mark.parametrize(
+    ("case", "asked"),
+    [
+        pytest.param("stop", {"is_stopped": True}, marks=pytest.mark.exhaustive),
+        pytest.param("wait", {"is_stopped": True}, marks=pytest.mark.slow),
+        pytest.param("save", {"is_save_asked": True, "is_stopped": False}, marks=pytest.mark.slow),
+    ],
+)
+def test_what_one_rank_is_asked_all_are(plain_config, case, asked):
+    assert told(plain_config, case) == asked | {"rank": 0}
 
 
 class Interrupted(Ranks):
