@@ -29,7 +29,9 @@ TESTS_OF_MICROSECONDS = (
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql", pytest.param("mysql", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(s, marks=pytest.mark.slow) for s in ("postgresql", "mysql"))]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a database; that of a server is shared, and emptied by `storage`."""
     if request.param == "sqlite":
