@@ -129,7 +129,9 @@ def remedy(error: OSError) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: its repr, cut where it is long."""
+    """Return a value as a message shows it: as it is written in files, cut where it is long."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
     except ValueError:  # a whole number of more digits than Python prints

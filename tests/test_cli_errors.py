@@ -78,7 +78,7 @@ def test_a_wrong_command(folder, arguments, problem):
         ({"sede": 1}, ["unknown key 'sede'", "did you mean 'seed'"]),
         ({"seed": -1}, ["seed must", "-1"]),
         ({"budget/trials": 0}, ["budget.trials must", "but is 0"]),
-        ({"seed": True}, ["seed must be a whole number", "but is True"]),
+        ({"seed": True}, ["seed must be a whole number", "but is true"]),
         ({"name": "a/b"}, ["name must begin with a letter", "'a/b'"]),
         ({"sampler/name": "tpee"}, ["sampler", "'tpee'", "did you mean 'tpe'", "random"]),
         ({"pruner": {"name": "mean"}}, ["pruner", "'mean'", "median", "none"]),

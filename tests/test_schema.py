@@ -126,14 +126,14 @@ def test_everything_is_read():
     [
         ({"flag": 1}, "flag must be true or false, but is 1"),
         ({"flag": "true"}, "flag must be true or false, but is 'true'"),
-        ({"count": True}, "count must be a whole number, but is True"),
+        ({"count": True}, "count must be a whole number, but is true"),
         ({"count": 3.0}, "count must be a whole number, but is 3.0"),
-        ({"count": None}, "count must be a whole number, but is None"),
+        ({"count": None}, "count must be a whole number, but is null"),
         (
             {"count": "3"},
             "count must be a whole number, but is '3' (a text; write the number without quotes)",
         ),
-        ({"rate": False}, "rate must be a number, but is False"),
+        ({"rate": False}, "rate must be a number, but is false"),
         (
             {"rate": "1e-3"},
             "rate must be a number, but is '1e-3' (a text; write the number without quotes)",
@@ -144,7 +144,7 @@ def test_everything_is_read():
         ({"rate": [1.0]}, "rate must be a number, but is [1.0]"),
         ({"name": 3}, "name must be a text, but is 3"),
         ({"mode": "c"}, "mode unknown mode 'c'; valid: a, b"),
-        ({"mode": None}, "mode unknown mode None; valid: a, b"),
+        ({"mode": None}, "mode unknown mode null; valid: a, b"),
         ({"paint": 3}, "paint must be a mapping of keys, but is 3"),
         ({"paint": {"depth": 2}}, "paint.color is missing; valid: red, crimson, blue"),
         (
@@ -286,7 +286,7 @@ def test_a_file_may_hold_one_of_several_kinds(data, kind):
             "share unknown key 'share'; valid: color, depth",
         ),
         ({"color": "red"}, "depth is missing"),
-        (None, "the file must be a mapping of keys, but is None"),
+        (None, "the file must be a mapping of keys, but is null"),
         ([1], "the file must be a mapping of keys, but is [1]"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_fault_of_a_file_of_several_kinds(data, problem):
 def test_none_is_read_where_it_is_allowed_alone():
     assert read_hint(Red | Blue | None, None, source="test.yaml") is None
     assert read_hint(Share | None, None, source="test.yaml") is None
-    with pytest.raises(ConfigError, match="the file must be a number, but is None"):
+    with pytest.raises(ConfigError, match="the file must be a number, but is null"):
         read_hint(Share, None, source="test.yaml")
 
 

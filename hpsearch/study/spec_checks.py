@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hpsearch.errors import ConfigError, CorruptError, DiskError, unknown_name
+from hpsearch.errors import ConfigError, CorruptError, DiskError, shown, unknown_name
 from hpsearch.files import read_json
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import (
@@ -303,7 +303,7 @@ def algorithm_problems(
 
 def _condition_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Iterator[str]:
     if not is_plain(wanted):
-        yield f"{path} must be one of the choices or a list of them, but is {wanted!r}"
+        yield f"{path} must be one of the choices or a list of them, but is {shown(wanted)}"
         return
     values = wanted_values(parent, wanted)
     if not values:
@@ -407,16 +407,16 @@ def value_problem(parameter: Parameter, value: Any) -> str | None:
     """Return why a value is none of the parameter's, None if it is one."""
     if isinstance(parameter, CategoricalParameter):
         if not is_plain(value):
-            return f"must be one of the choices, but is {value!r}"
+            return f"must be one of the choices, but is {shown(value)}"
         unknown = _unknown_choice(parameter, value)
         return f"is an {unknown}" if unknown else None
     is_float = isinstance(parameter, FloatParameter)
     kinds = (int, float) if is_float else (int,)
     if isinstance(value, bool) or not isinstance(value, kinds):
-        return f"must be {'a number' if is_float else 'a whole number'}, but is {value!r}"
+        return f"must be {'a number' if is_float else 'a whole number'}, but is {shown(value)}"
     low, high, step = parameter.low, parameter.high, parameter.step
     if not low <= value <= high:
-        return f"must lie in [{low!r}, {high!r}], but is {value!r}"
+        return f"must lie in [{low!r}, {high!r}], but is {shown(value)}"
     steps = 0.0 if step is None else (value - low) / step
     if abs(steps - round(steps)) > ON_THE_GRID * max(1.0, abs(steps)):
         return f"must lie a whole number of steps of {step!r} above {low!r}, but is {value!r}"

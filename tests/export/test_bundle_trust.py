@@ -391,7 +391,7 @@ def repeat_a_row(certificate):
         (set_condition(games=10**15), 7, "coordinates in all can be measured"),
         (set_condition(threads=10**6), 7, "threads must lie in [1, 1024]"),
         (set_condition(device="tape"), 7, "is no certificate of this version"),
-        (set_value, 7, "must be a number, but is True"),
+        (set_value, 7, "must be a number, but is true"),
         (set_study, 7, "holds a str that no bundle has"),
         (set_params, 1, r"\x1b[2J: 1 when certified, nothing in config.yaml"),
         (repeat_a_row, 1, "rows: certified are others than are measured"),

@@ -104,7 +104,7 @@ def test_all_faults_are_listed_at_once(tmp_path):
         ),
         (
             {"dqn.double": True, "host.batch_size": True},
-            ".host.batch_size must be a whole number, but is True",
+            ".host.batch_size must be a whole number, but is true",
         ),
     ],
 )
