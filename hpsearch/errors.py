@@ -129,7 +129,7 @@ def remedy(error: OSError) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: as it is written in files, cut where it is long."""
+    """Return a value for a message, cut where it is long: null, true and false as files say it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     try:

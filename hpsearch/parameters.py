@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from hpsearch.errors import shown
 from hpsearch.schema import Positive
 
 
@@ -127,13 +128,14 @@ class CategoricalParameter:
             if not is_plain(choice):
                 yield (
                     f"choices must be numbers, texts, true, false, null, or lists and mappings "
-                    f"of them, but one is {choice!r}"
+                    f"of them, but one is {shown(choice)}"
                 )
                 continue
             label = label_of(choice)
             if label in labels:
                 twin = labels[labels.index(label)]
-                yield f"choices must differ, but {choice!r} and {twin!r} are the same to Optuna"
+                same = f"{shown(choice)} and {shown(twin)}"
+                yield f"choices must differ, but {same} are the same to Optuna"
             labels.append(label)
 
     def num_values(self) -> int:

@@ -24,6 +24,7 @@ class FakeActor:
         self.is_lost, self.is_new = False, True
         self.replaced = 0
         self.setups: list[Setup] = []
+        self.versions: list[int] = []  # that it was sent
         self.has_weights = True
         self._played: list[Rollout] = []
 
@@ -37,6 +38,8 @@ class FakeActor:
         self._play_on()
 
     def send(self, version: int, weights) -> None:
+        assert self.has_weights, "the memory of the weights is still being read"
+        self.versions.append(version)
         self._player.take(version, weights)
         self._left = self._each
         self._play_on()

@@ -1,6 +1,7 @@
 """hpsearch train where actors play, as a user meets it."""
 
 import signal
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -26,9 +27,15 @@ def test_actors_that_cannot_share_the_games_out_are_refused(write):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "number"), [("dqn", signal.SIGINT), ("ppo", signal.SIGKILL)])
-def test_in_step_they_end_as_one_process_also_if_interrupted(write, train, algorithm, number):
-    folder = write(ACTORS, algorithm)
+@pytest.mark.parametrize(
+    ("algorithm", "method", "number"),
+    [("dqn", "memory", signal.SIGINT), ("ppo", "checkpoint", signal.SIGKILL)],
+)
+def test_in_step_they_end_as_one_process_also_if_interrupted(
+    write, train, algorithm, method, number
+):
+    how = to_plain(replace(FIXED, sync_method=method))
+    folder = write({**ACTORS, "rollouts": how}, algorithm)
     assert train("--name", "whole", "rollouts={mode: inline}")[0] == 0
     trial = TrialDir(folder / "runs/mine")
     with Training(folder) as training:
@@ -40,7 +47,9 @@ def test_in_step_they_end_as_one_process_also_if_interrupted(write, train, algor
     assert code == (130 if number == signal.SIGINT else -number), output
     _, alive = psutil.wait_procs(actors, timeout=10)
     assert not alive
+    assert trial.weights.exists() == (method == "checkpoint" and number == signal.SIGKILL)
     assert train()[0] == 0
+    assert not trial.weights.exists()
     assert {span.process for span in trial.timeline.required().spans} == {
         *("learner", "actor 0", "actor 1")
     }

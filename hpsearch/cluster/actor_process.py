@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hpsearch.errors import DiskError
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
@@ -34,9 +35,16 @@ class Block(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, count: int) -> "Block":
-        """Make room for such tensors ``count`` times."""
+        """Make room for such tensors ``count`` times, or raise DiskError."""
         size = sum(_room(dtype, shape) for _, dtype, shape in layout)
-        return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
+        try:
+            return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
+        except RuntimeError as error:  # of torch
+            raise DiskError(
+                f"the memory that processes share (/dev/shm) has no room for {count * size} bytes "
+                f"of actors ({error}); enlarge it, lower rollouts.actors or "
+                "rollouts.max_staleness, or write rollouts: {mode: inline}"
+            ) from error
 
     @classmethod
     def filled(cls, tensors: Tensors) -> "Block":
@@ -90,10 +98,10 @@ class Ready(NamedTuple):
 
 
 class NeedsRoom(NamedTuple):
-    """Says what a rollout consists of.
+    """Asks the learner for memory for rollouts, of which each consists of so much.
 
-    The learner makes the memory: who hands some over answers the other side, and the learner waits
-    for none of its actors.
+    A process that shares memory must answer the one that opens it. So it is the learner that
+    shares it, which then waits for no actor.
     """
 
     begin: int

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,16 +186,18 @@ class ActorPool:
         Weights that go through files lie in ``folder`` meanwhile.
         """
         self.how, self._folder = how, folder
-        self._files: list[Path] = []
+        self._files: list[Path | None] = [None] * how.actors
         if how.sync_method == "checkpoint":
             assert folder is not None
-            # Each its own: what one is told to read must not be replaced by what another one gets.
+            # One file per actor: what one was told to read must not become another one's weights.
             numbers = range(ranks.rank * how.actors, (ranks.rank + 1) * how.actors)
             self._files = [folder / f"actor-{number}.safetensors" for number in numbers]
         plays = [config.to_play() for config in configs]
         self.actors = [
             ActorProcess(number, part, plays, path)
-            for number, (part, path) in enumerate(zip_longest(ranks.split(how.actors), self._files))
+            for number, (part, path) in enumerate(
+                zip(ranks.split(how.actors), self._files, strict=True)
+            )
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], RolloutPlayer]] = {}
@@ -219,10 +220,10 @@ class ActorPool:
         atexit.unregister(self.end)
         for actor in self.actors:
             actor.end()
-        for path in self._files:
-            path.unlink(missing_ok=True)
-        if self._folder is not None:
-            with suppress(OSError):  # it is not there, or those of other ranks lie there
+        with suppress(OSError):  # the folder is not there, or those of other ranks lie there
+            for path in filter(None, self._files):
+                path.unlink(missing_ok=True)
+            if self._folder is not None:
                 self._folder.rmdir()
 
 

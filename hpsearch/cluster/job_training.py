@@ -365,7 +365,7 @@ class JobTraining:
         if games is None or not games.recent or time.monotonic() < self._next_timeline:
             return
         self._next_timeline = time.monotonic() + TIMELINE_SECONDS
-        self._timeline.replace(Timeline(tuple(_span(played) for played in games.recent)))
+        self._timeline.replace(Timeline(tuple(map(_span, games.recent))))
 
     def _actors_by_state(self) -> dict[str, float]:
         """Return how many actors of all ranks are in each state, as numbers of the job."""
@@ -376,6 +376,6 @@ class JobTraining:
         return {f"actors_{state}": float(states.count(state)) for state in get_args(ActorState)}
 
 
-def _span(played: WorkSpan) -> Span:
-    process = LEARNER if played.actor is None else f"actor {played.actor}"
-    return Span(process, played.version, played.began, played.ended)
+def _span(span: WorkSpan) -> Span:
+    process = LEARNER if span.actor is None else f"actor {span.actor}"
+    return Span(process, span.version, span.began, span.ended)

@@ -40,7 +40,7 @@ def local_team(
     """Give the team of which this process is the first; the other ranks end with the block.
 
     Each rank has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
-    ``weights`` is as of `Team`.
+    ``weights`` is the folder of the files from which all ranks' actors read weights.
     """
     if size == 1:
         yield from _ended(Team(flag, weights=weights))

@@ -4,6 +4,7 @@ One process trains it at a time: it holds a lock, which ends with the process.
 """
 
 import fcntl
+import shutil
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
                 f"another process trains {folder}; stop it first, or give this run another --name"
             ) from error
         _check_same(trial, config)
+        shutil.rmtree(trial.weights, ignore_errors=True)  # of an attempt that was killed
         number = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=number, token=uuid4().hex)
         own, lineage = trial.attempt(assignment.attempt), Lineage(Fresh(), config.seed)

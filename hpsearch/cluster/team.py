@@ -32,7 +32,8 @@ class Team:
     ) -> None:
         """Set ``flag`` once any rank is asked to stop or to save; without a group there is one.
 
-        ``weights`` of the first rank is a folder for those that all ranks' actors read from files.
+        ``weights`` is the folder of the files from which all ranks' actors read weights; the first
+        rank's counts.
         """
         self._flag, self._weights = flag, weights
         self.group = group
@@ -75,7 +76,7 @@ class Team:
 
     def is_asked_to_stop(self) -> bool:
         """Return whether one of the ranks was; all of them call this, within `together`."""
-        # Not the flag: a signal that comes after that is not known to the others.
+        # What all were told, not this rank's flag: the others do not know of a later signal.
         return any(self.ranks.told_by_all(self._flag.is_set))
 
     def do(self, action: Callable[[AnyTrainer, *A], R], *arguments: *A) -> R:

@@ -187,7 +187,7 @@ def breed(
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.deriving import bred_study, refuse_driven
     from hpsearch.commands.foreground import drive_here, say_the_end
-    from hpsearch.study.derived import BRED_SUFFIX, BredNumbers
+    from hpsearch.study.derived import BRED_SUFFIX, BredSizes
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
@@ -200,7 +200,7 @@ def breed(
     if not is_name(name):
         raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
     folder = StudyDir((runs / name).absolute())
-    bred = bred_study(views, folder, BredNumbers(members, interval, trials, seed))
+    bred = bred_study(views, folder, BredSizes(members, interval, trials, seed))
     if folder.spec.exists():
         refuse_driven(open_view(name, runs), runs)
     if submit:

@@ -184,7 +184,7 @@ def replay_study(
     return begun
 
 
-def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.BredNumbers) -> Study:
+def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.BredSizes) -> Study:
     from hpsearch.analysis.players import choose_founders  # it loads torch
 
     begun = derived.begun_derived(folder, derived.BRED)
@@ -207,7 +207,7 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Br
     return derived.write_bred(folder, [view.study for view in views], founders, numbers)
 
 
-def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.BredNumbers) -> None:
+def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.BredSizes) -> None:
     options, name = begun.spec.population, begun.spec.name
     assert options is not None, "it has founders"
     folders = {view.folder.root for view in views}

@@ -244,7 +244,7 @@ class BredFounder:
 
 
 @dataclass(frozen=True)
-class BredNumbers:
+class BredSizes:
     """What a user may say of the population; None leaves it to what is usual."""
 
     members: int | None = None
@@ -257,7 +257,7 @@ def write_bred(
     folder: StudyDir,
     studies: Sequence[Study],
     founders: Sequence[BredFounder],
-    numbers: BredNumbers,
+    numbers: BredSizes,
 ) -> Study:
     """Write and return a study that breeds founders.
 

@@ -141,7 +141,8 @@ def insert_curve_values(
 ) -> None:
     """Write values of learning curves; those that had arrived are replaced.
 
-    ``fence`` may raise: nothing is flushed, which is when the other transactions call it.
+    Calls ``fence`` first, which may raise: other transactions are fenced before they flush, and
+    these statements flush nothing.
     """
     model = models.TrialIntermediateValueModel
     kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}

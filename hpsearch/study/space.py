@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
+from hpsearch.errors import shown
 from hpsearch.parameters import (
     CategoricalParameter,
     FloatParameter,
@@ -166,7 +167,7 @@ def point_of(space: SearchSpace, config: Config) -> dict[str, Any]:
                 stored[name] = nearest
             if not fits:
                 raise ValueError(
-                    f"{name} is {value!r}, which space.{name} must offer, but does not"
+                    f"{name} is {shown(value)}, which space.{name} must offer, but does not"
                 )
     return stored
 

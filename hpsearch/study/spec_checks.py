@@ -293,7 +293,7 @@ def algorithm_problems(
     for choice in parameter.choices:
         if choice not in bases:
             yield (
-                f"{path} offers {choice!r}, for which there is no base; give base a mapping "
+                f"{path} offers {shown(choice)}, for which there is no base; give base a mapping "
                 f"from each algorithm to the path of its configuration"
             )
     for name in bases:
@@ -343,7 +343,7 @@ def _parameter_problems(
             for problem in _config_problems(apply(config, {name: value})):
                 if problem not in before:
                     yield (
-                        f"space.{name} allows {value!r}, which is no valid {algorithm} "
+                        f"space.{name} allows {shown(value)}, which is no valid {algorithm} "
                         f"configuration: {problem}"
                     )
 

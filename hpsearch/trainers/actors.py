@@ -193,8 +193,8 @@ class ActorGames(Rollouts[L]):
         how = self._how
         self._forget(part)
         self._note_weights(part, setup.version, setup.first)
-        # A place that is free in one step is filled by the weights of that step, or by ones less
-        # than an interval older, and has its turn when all other places have had theirs.
+        # A freed place is filled by weights at most sync_interval - 1 steps old, and learned from
+        # num_places steps later: together no more than max_staleness.
         most = max(1, how.max_staleness - how.sync_interval + 1)
         part.num_places = how.sync_interval if self._is_fixed else most
         part.actor.set_up(setup, part.num_places)

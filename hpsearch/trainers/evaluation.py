@@ -99,7 +99,7 @@ class Evaluation:
     entropies: dict[str, float]
     """entropy/ROLE, entropy_sampled/ROLE: of the role's actions, in nats"""
     samples: tuple["SampleGame", ...] = field(default=(), compare=False)
-    """a game of each role"""
+    """of each role that was measured, this rank's first game; not compared, as it holds tensors"""
 
     def __or__(self, other: "Evaluation") -> "Evaluation":
         return Evaluation(
@@ -112,7 +112,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class SampleGame:
-    """The first of the games that a role was measured on, greedy."""
+    """The first of the games that a role was measured on; of the first rank, a greedy one."""
 
     role: str
     opponent: str
@@ -142,7 +142,8 @@ def evaluate(
 ) -> list[Evaluation]:
     """Return what each member does in ``role`` against opponents by name; these do not explore.
 
-    The sample is this rank's first game against the first opponent: of the first rank it is greedy.
+    There is one opponent at least. The sample is this rank's first game against the first of them:
+    of the first rank it is greedy.
     """
     first, *_ = opponents
     first_moves = FirstMoves(SAMPLE_MOVES)

@@ -14,7 +14,7 @@ from hpsearch.trainers.config import CommonConfig, optim
 from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import Update, build_optimizer, clipping
-from hpsearch.trainers.optim.reference import OptionalTarget
+from hpsearch.trainers.optim.reference import TargetWeights
 from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
 from hpsearch.trainers.ranks import Ranks, Shards
 
@@ -141,7 +141,7 @@ class Learner:
         self.gradients = gradients
         return told
 
-    def descend(self, lr: Tensor, active: Tensor, target: OptionalTarget) -> None:
+    def descend(self, lr: Tensor, active: Tensor, target: TargetWeights | None) -> None:
         """Make one step along the gradients taken last.
 
         ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the

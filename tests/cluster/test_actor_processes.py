@@ -5,19 +5,20 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
 from fake_actors import FIXED, trained
 from safetensors.torch import load_file
 
+from hpsearch.cluster.actor_process import Block
 from hpsearch.cluster.actors import ActorPool
+from hpsearch.errors import DiskError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.rollouts import ActorRollouts
+from hpsearch.trainers.ranks import Ranks
 from hpsearch.trainers.trainer import AnyTrainer
-
-pytestmark = pytest.mark.slow
 
 POOL = {
     "size": 2,
@@ -60,6 +61,7 @@ def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:
         torch.testing.assert_close(trainer.state()[name], tensor, rtol=1e-3, atol=1e-4, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["memory", "checkpoint"])
 def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
     how = replace(FIXED, sync_method=method)
@@ -71,6 +73,7 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
         assert not any(part.played_here for part in trainer.actor_games.parts)
 
 
+@pytest.mark.slow
 def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
     """What one has not read yet is not replaced by what another one gets."""
     how = replace(FIXED, sync_style="dynamic_by_trainer", sync_method="checkpoint", max_staleness=4)
@@ -83,6 +86,27 @@ def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
     torch.testing.assert_close(load_file(told.path), sent)
 
 
+def test_ranks_keep_the_weights_of_their_actors_apart(configs, monkeypatch, tmp_path) -> None:
+    begun = Mock()
+    monkeypatch.setattr("hpsearch.cluster.actors.ActorProcess", begun)
+    how = replace(FIXED, actors=1, sync_method="checkpoint")
+    for rank in range(2):
+        ActorPool(how, configs("ppo", how), Ranks(rank, 2), tmp_path).end()
+    files = [call.args[-1] for call in begun.call_args_list]
+    assert [file.parent for file in files] == [tmp_path] * 2
+    assert files[0] != files[1]
+
+
+def test_shared_memory_that_is_full_is_named_with_a_remedy(monkeypatch) -> None:
+    def full(tensor: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("unable to allocate shared memory(shm) for file </torch_1>")
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    with pytest.raises(DiskError, match=r"/dev/shm.* 64 bytes .*lower rollouts.actors"):
+        Block.filled({"one": torch.zeros(2)})
+
+
+@pytest.mark.slow
 def test_what_was_played_before_a_new_beginning_is_not_learned_from(configs, pool) -> None:
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=4)
     members = configs("ppo", how)
@@ -96,6 +120,7 @@ def test_what_was_played_before_a_new_beginning_is_not_learned_from(configs, poo
     assert (part.learned, part.age) == (0, 0)  # the first one since
 
 
+@pytest.mark.slow
 def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> None:
     how = replace(FIXED, actors=1)
     members = configs("dqn", how)
@@ -108,6 +133,7 @@ def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> No
     actors.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number) -> None:
     how = replace(FIXED, actor_timeout=5.0)

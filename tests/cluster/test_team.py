@@ -121,13 +121,14 @@ def test_a_rank_alone_tells_of_its_actors():
     assert heartbeat.actors == (ActorHeartbeat("running", age=2, too_old=3, played_here=4),)
 
 
-def test_actors_stay_for_the_next_trials_that_want_the_same(tiny_config, monkeypatch):
+def test_actors_stay_for_the_next_trials_that_want_the_same(tiny_config, monkeypatch, tmp_path):
     told = []
 
     class Pool:
-        def __init__(self, how, *_) -> None:
+        def __init__(self, how, configs, ranks, folder) -> None:
             self.how = how
             told.append(f"begin {how.actors}")
+            assert folder == tmp_path
 
         def wait(self) -> None:
             told.append("wait")
@@ -137,7 +138,7 @@ def test_actors_stay_for_the_next_trials_that_want_the_same(tiny_config, monkeyp
 
     monkeypatch.setattr(team_module, "ActorPool", Pool)
     monkeypatch.setattr(team_module, "build", lambda configs, ranks, actors: actors)
-    inline, team = tiny_config(), Team(StopFlag())
+    inline, team = tiny_config(), Team(StopFlag(), weights=tmp_path)
     two, three = (replace(inline, rollouts=replace(FIXED, actors=n)) for n in (2, 3))
     for config, expected in (
         (two, ["begin 2", "wait"]),

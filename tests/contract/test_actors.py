@@ -87,6 +87,19 @@ def test_what_is_played_by_weights_that_are_too_old_is_played_again(tiny_config)
     assert trainer.actor_games.parts[0].too_old == 3  # of all after the first step
 
 
+def test_newer_weights_wait_until_the_last_ones_have_been_read(tiny_config):
+    how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=4)
+    actors = FakeActors(1)
+    (actor,) = actors.actors
+    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=actors)
+    for is_read, versions in ((True, []), (False, []), (False, []), (True, [3]), (True, [3, 4])):
+        actor.has_weights = is_read
+        trainer.train(1)
+        assert actor.versions == versions
+        (part,) = trainer.actor_games.parts
+        assert (part.state == "require_sync") is not is_read
+
+
 def test_an_action_is_as_likely_as_by_the_policy_that_drew_it(tiny_config):
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=1)
     trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))

@@ -40,8 +40,8 @@ def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Netw
         )
     kept = [_kept(net, target, index) for index in range(len(target.towers))]
     towers = [
-        _with_layers(tower, items, places)
-        for tower, items, places in zip(target.towers, target.layout.towers, kept, strict=True)
+        _with_layers(tower, layers, places)
+        for tower, layers, places in zip(target.towers, target.layout.towers, kept, strict=True)
     ]
     # Never run: neither compiled nor drawn for more than its shape.
     arithmetic = replace(target.arithmetic, compile="off")
@@ -67,11 +67,11 @@ def _kept(net: Network, target: Network, index: int) -> tuple[int, ...]:
     return kept
 
 
-def _with_layers(tower: Tower, items: Sequence[PlacedLayer], kept: Sequence[int]) -> Tower:
-    """Return a tower with some of its hidden layers, by their places among its items."""
-    first, last = len(items) - 1 - len(tower.layers), len(items) - 1
-    layers = tuple(tower.layers[place - first] for place in kept if first <= place < last)
-    return replace(tower, layers=layers, init="uniform", last_scale=1.0)
+def _with_layers(tower: Tower, layers: Sequence[PlacedLayer], kept: Sequence[int]) -> Tower:
+    """Return a tower with some of its hidden layers, by their places among all ``layers``."""
+    first, last = len(layers) - 1 - len(tower.layers), len(layers) - 1
+    hidden = tuple(tower.layers[place - first] for place in kept if first <= place < last)
+    return replace(tower, layers=hidden, init="uniform", last_scale=1.0)
 
 
 def _wider(net: Network, target: Network, noise: float, stream: Stream) -> Network:
@@ -128,13 +128,13 @@ def _deeper(
     linear = []
     for own, its, places_kept in zip(grown.layout.towers, net.layout.towers, kept, strict=True):
         inherited = dict(zip(places_kept, its, strict=True))
-        for place, item in enumerate(own):
+        for place, layer in enumerate(own):
             if place in inherited:
-                _inherit(grown, item, net, inherited[place])
+                _inherit(grown, layer, net, inherited[place])
                 continue
-            _make_identity(grown, item)
-            if isinstance(item.layer, Linear):
-                linear.append(item.affines[0])
+            _make_identity(grown, layer)
+            if isinstance(layer.spec, Linear):
+                linear.append(layer.affines[0])
     if noise > 0.0:
         sizes = base.layer_sizes(grown)
         drawn: Tensor = noise * sizes * base.normal(stream, grown.weights.shape[1])
@@ -143,8 +143,8 @@ def _deeper(
     return grown
 
 
-def _inherit(grown: Network, item: PlacedLayer, net: Network, its: PlacedLayer) -> None:
-    for own, other in zip(item.affines, its.affines, strict=True):
+def _inherit(grown: Network, layer: PlacedLayer, net: Network, its: PlacedLayer) -> None:
+    for own, other in zip(layer.affines, its.affines, strict=True):
         grown.weights[:, own.start : own.bias.stop] = net.weights[:, other.start : other.bias.stop]
         if own.statistics is not None and other.statistics is not None:
             width = 2 * own.shape[1]
@@ -152,11 +152,11 @@ def _inherit(grown: Network, item: PlacedLayer, net: Network, its: PlacedLayer) 
             grown.statistics[:, own.statistics : own.statistics + width] = taken
 
 
-def _make_identity(grown: Network, item: PlacedLayer) -> None:
-    is_linear = isinstance(item.layer, Linear)
-    for affine in item.affines if is_linear else item.identity_affines:
+def _make_identity(grown: Network, layer: PlacedLayer) -> None:
+    is_linear = isinstance(layer.spec, Linear)
+    for affine in layer.affines if is_linear else layer.identity_affines:
         grown.weights[:, affine.start : affine.bias.stop] = 0.0
     if is_linear:
-        (affine,) = item.affines
+        (affine,) = layer.affines
         identity = torch.eye(affine.shape[0], device=grown.weights.device)
         grown.weights[:, affine.weight] = identity.view(-1)

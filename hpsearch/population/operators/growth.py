@@ -14,7 +14,7 @@ from hpsearch.trainers.config.players import Activation
 from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, PlacedLayer, weight_layout
 
 
-def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[PlacedLayer, ...]:
+def policy_layers(role: str, config: CommonConfig, net_arch: Any) -> tuple[PlacedLayer, ...]:
     """Return the layers of the tower by which a learning role would play with a ``net_arch``."""
     tower = config.towers(role)[POLICY]
     tower = replace(tower, layers=parse(net_arch))
@@ -45,7 +45,7 @@ def widened(
 
 def _can_widen(old: PlacedLayer, new: PlacedLayer) -> bool:
     ratio, remainder = divmod(_width(new), _width(old))
-    match old.layer, new.layer:
+    match old.spec, new.spec:
         case (Linear(), Linear()) | (Norm("batch_norm"), Norm("batch_norm")):
             return ratio >= 1
         case Norm("layer_norm"), Norm("layer_norm"):
@@ -56,19 +56,19 @@ def _can_widen(old: PlacedLayer, new: PlacedLayer) -> bool:
             is_alike = norm == its and old.is_projected == new.is_projected
             return ratio >= 1 and is_fair and is_alike
         case _:  # encoders and outputs do not grow
-            return old.layer == new.layer
+            return old.spec == new.spec
 
 
 def _can_begin_as_identity(new: Sequence[PlacedLayer], at: int, activation: Activation) -> bool:
     """Return whether a layer can be added: it is the identity on what relu has passed alone."""
-    item = new[at]
-    rows, columns = item.affines[0].shape
-    is_open = isinstance(item.layer, Linear | Residual) and rows == columns
-    before = new[at - 1].layer if at > 0 else None
+    layer = new[at]
+    rows, columns = layer.affines[0].shape
+    is_open = isinstance(layer.spec, Linear | Residual) and rows == columns
+    before = new[at - 1].spec if at > 0 else None
     is_point_layer = isinstance(before, FixedLayer) and before.kind == "point"
     is_activated = isinstance(before, Linear | Residual) or is_point_layer
-    return is_open and not item.is_projected and activation == "relu" and is_activated
+    return is_open and not layer.is_projected and activation == "relu" and is_activated
 
 
-def _width(item: PlacedLayer) -> int:
-    return item.affines[-1].shape[1]
+def _width(layer: PlacedLayer) -> int:
+    return layer.affines[-1].shape[1]

@@ -123,14 +123,14 @@ def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> No
 
 def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
     """Yield the affines that are inherited together."""
-    for items in layout.towers:
+    for layers in layout.towers:
         gene: list[Affine] = []
-        for item in items:
-            is_norm = isinstance(item.layer, Norm)
+        for layer in layers:
+            is_norm = isinstance(layer.spec, Norm)
             if gene and not is_norm:
                 yield gene
                 gene = []
-            gene += item.affines
+            gene += layer.affines
         yield gene
 
 

@@ -6,9 +6,9 @@ from itertools import permutations
 from operator import itemgetter
 from typing import Any
 
-from hpsearch.errors import ConfigError
+from hpsearch.errors import ConfigError, shown
 from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text, label_of
-from hpsearch.population.operators.growth import policy_items, widened
+from hpsearch.population.operators.growth import policy_layers, widened
 from hpsearch.population.operators.options import Grow, HostAndAgent
 from hpsearch.population.options import Islands, PopulationOptions, Schedule, scripted_players
 from hpsearch.schema import Config, apply, leaves
@@ -65,8 +65,8 @@ def schedule_problems(
                 first, value = intervals[0][name], values[name]
                 if is_plain(value) and is_plain(first) and json_text(value) != json_text(first):
                     yield (
-                        f"{WHERE}[{index}].{name} must be {first!r} as in the first interval, "
-                        f"since a member keeps its networks, but is {value!r}"
+                        f"{WHERE}[{index}].{name} must be {shown(first)} as in the first interval, "
+                        f"since a member keeps its networks, but is {shown(value)}"
                     )
 
 
@@ -86,7 +86,7 @@ def growths_of(
             values = space.decode({**params, path: label_of(choice)})
             keeps = all(space.is_active(name, values) == (name in params) for name in space.order)
             if keeps and _can_grow(role, config, learned.net_arch, choice):
-                items = policy_items(role, config, choice)
+                items = policy_layers(role, config, choice)
                 size = sum(affine.size for item in items for affine in item.affines)
                 larger.append((size, label_of(choice)))
         if larger:
@@ -124,7 +124,7 @@ def _choices(parameter: Parameter | None) -> list[Any]:
 
 
 def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
-    before, after = (policy_items(role, config, net_arch) for net_arch in (old, new))
+    before, after = (policy_layers(role, config, net_arch) for net_arch in (old, new))
     activation = config.learning()[role].activation
     return before != after and widened(before, after, activation) is not None
 
@@ -183,7 +183,8 @@ def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str
                 if config.learning().keys() != learning:
                     yield (
                         f"space.{path} must not decide who learns in a population, whose members "
-                        f"all learn the {' and the '.join(learning)}, but one choice is {choice!r}"
+                        f"all learn the {' and the '.join(learning)}, but one choice is "
+                        f"{shown(choice)}"
                     )
 
 

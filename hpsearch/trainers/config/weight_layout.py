@@ -106,7 +106,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class FixedLayer:
-    """A layer that is no item of a net_arch."""
+    """A layer that net_arch does not list."""
 
     kind: Literal["point", "embedding", "block", "output"]
     """what every point of deep sets passes through; from a point to an attention's stream; an
@@ -119,7 +119,7 @@ class FixedLayer:
 class PlacedLayer:
     """A layer of a tower, with everything in it."""
 
-    layer: Layer | FixedLayer
+    spec: Layer | FixedLayer
     affines: tuple[Affine, ...]
     identity_affines: tuple[Affine, ...]
     """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
@@ -130,7 +130,7 @@ class PlacedLayer:
 class WeightLayout:
     """What networks of one structure consist of, and where in the bank it lies.
 
-    Groups and the items of each tower are in the order of the forward pass, so that something
+    Groups and the layers of each tower are in the order of the forward pass, so that something
     earlier writes each group.
     """
 
@@ -142,10 +142,12 @@ class WeightLayout:
 
     @property
     def affines(self) -> tuple[Affine, ...]:
-        return tuple(affine for items in self.towers for item in items for affine in item.affines)
+        return tuple(
+            affine for layers in self.towers for layer in layers for affine in layer.affines
+        )
 
     def of_tower(self, tower: int) -> tuple[Affine, ...]:
-        return tuple(affine for item in self.towers[tower] for affine in item.affines)
+        return tuple(affine for layer in self.towers[tower] for affine in layer.affines)
 
     def columns(self, tower: int) -> slice:
         """Return the place of a tower's weights in the bank."""
@@ -163,12 +165,12 @@ class WeightLayout:
 def weight_layout(inputs: Inputs, towers: tuple[Tower, ...]) -> WeightLayout:
     """Return the layout of the weights of towers over the same inputs."""
     walk = _Walk()
-    items = tuple(
+    layers = tuple(
         walk.tower(inputs, tower, name=f"{index}." if len(towers) > 1 else "")
         for index, tower in enumerate(towers)
     )
     groups, heads = tuple(walk.groups), tuple(walk.heads)
-    return WeightLayout(groups, heads, items, walk.size, walk.statistics_size)
+    return WeightLayout(groups, heads, layers, walk.size, walk.statistics_size)
 
 
 class _Walk:
@@ -183,14 +185,14 @@ class _Walk:
 
     def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[PlacedLayer, ...]:
         self._prefix, self._num_named, self._init = name, 0, tower.init
-        self._items: list[PlacedLayer] = []
+        self._layers: list[PlacedLayer] = []
         units = self._encoder(inputs, tower)
         for layer in tower.layers:
             units = self._layer(layer, units)
         width = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
         self._linear(units, self._group(width, is_hidden=False), scale=tower.last_scale)
-        self._item(FixedLayer("output", width))
-        return tuple(self._items)
+        self._place_layer(FixedLayer("output", width))
+        return tuple(self._layers)
 
     def _encoder(self, inputs: Inputs, tower: Tower) -> int:
         """Note the encoder; return the group of its features."""
@@ -203,15 +205,15 @@ class _Walk:
                 units = self._group(per_point, is_hidden=False)
                 for width in widths:
                     units = self._hidden(units, self._group(width))
-                    self._item(FixedLayer("point", width))
+                    self._place_layer(FixedLayer("point", width))
                 return units
             case players.AttentionEncoder(width=width, heads=heads, blocks=blocks):
                 stream = self._linear(self._group(per_point, is_hidden=False), self._group(width))
-                self._item(FixedLayer("embedding", width))
+                self._place_layer(FixedLayer("embedding", width))
                 for _ in range(blocks):
                     self._block(stream, width, heads)
                 self._norm(stream, "layer_norm")
-                self._item(Norm("layer_norm"))
+                self._place_layer(Norm("layer_norm"))
                 return stream
 
     def _block(self, stream: int, width: int, heads: int) -> None:
@@ -223,16 +225,16 @@ class _Walk:
         from_attention = self._affines[-1]
         self._norm(stream, "layer_norm")
         self._linear(self._hidden(stream, self._group(width)), stream)
-        self._item(FixedLayer("block", width, heads), from_attention, self._affines[-1])
+        self._place_layer(FixedLayer("block", width, heads), from_attention, self._affines[-1])
 
     def _layer(self, layer: Layer, units: int) -> int:
         match layer:
             case Linear(width):
                 units = self._hidden(units, self._group(width))
-                self._item(layer)
+                self._place_layer(layer)
             case Norm(kind):
                 self._norm(units, kind)
-                self._item(layer)
+                self._place_layer(layer)
             case Residual():
                 units = self._residual(units, layer)
             case _:
@@ -249,7 +251,7 @@ class _Walk:
         last_norm = self._affines[-1]
         if is_projected:
             self._norm(self._hidden(units, written), norm)
-        self._item(layer, last_norm, is_projected=is_projected)
+        self._place_layer(layer, last_norm, is_projected=is_projected)
         return written
 
     def _group(self, width: int, *, is_hidden: bool = True) -> int:
@@ -288,9 +290,9 @@ class _Walk:
         self._affines.append(affine)
         self.size = affine.bias.stop
 
-    def _item(
+    def _place_layer(
         self, layer: Layer | FixedLayer, *identity: Affine, is_projected: bool = False
     ) -> None:
-        """Close the item that the affines noted since the last one make up."""
-        self._items.append(PlacedLayer(layer, tuple(self._affines), identity, is_projected))
+        """Note a layer, which the affines noted since the last one make up."""
+        self._layers.append(PlacedLayer(layer, tuple(self._affines), identity, is_projected))
         self._affines = []

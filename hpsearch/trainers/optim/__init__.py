@@ -44,7 +44,7 @@ class Adam:
         self.averages = reference.Averages(zeros, zeros.clone(), updates)
         self._pass = PASSES[default_backend(device)]
 
-    def step(self, weights: Tensor, update: Update, target: reference.OptionalTarget) -> None:
+    def step(self, weights: Tensor, update: Update, target: reference.TargetWeights | None) -> None:
         self.averages.updates.add_(update.active[:, None])
         self._pass(weights, update, self.averages, self._hyperparameters, target)
 
@@ -68,7 +68,7 @@ class SGD:
         # float32 (P, W), sum of the past gradients, each update's times ``momentum``
         self.velocity = torch.zeros_like(weights)
 
-    def step(self, weights: Tensor, update: Update, target: reference.OptionalTarget) -> None:
+    def step(self, weights: Tensor, update: Update, target: reference.TargetWeights | None) -> None:
         active, gradients = update.active[:, None], reference.scaled(update)
         velocity = self._momentum * self.velocity + gradients + self._weight_decay * weights
         self.velocity.copy_(torch.where(active, velocity, self.velocity))

@@ -9,7 +9,6 @@ from hpsearch.game.kernels.interface import batched, scalar
 from hpsearch.trainers.optim.reference import (
     AdamOptions,
     Averages,
-    OptionalTarget,
     TargetWeights,
     Update,
 )
@@ -27,7 +26,7 @@ def adam(
     update: Update,
     averages: Averages,
     options: AdamOptions,
-    target: OptionalTarget,
+    target: TargetWeights | None,
 ) -> None:
     # Without a target network the weights stand in for it; tau 0 leaves them as they are.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))

@@ -10,7 +10,6 @@ from torch import Tensor
 from hpsearch.trainers.optim.reference import (
     AdamOptions,
     Averages,
-    OptionalTarget,
     TargetWeights,
     Update,
 )
@@ -23,7 +22,7 @@ def adam(
     update: Update,
     averages: Averages,
     options: AdamOptions,
-    target: OptionalTarget,
+    target: TargetWeights | None,
 ) -> None:
     num_members, num_weights = weights.shape
     # Without a target network any bank does: the program does not look at it.

@@ -24,12 +24,11 @@ class TargetWeights(NamedTuple):
     tau: Tensor  # float32 (P,), the share of the way that they go (Polyak averaging); 0 leaves them
 
 
-OptionalTarget = TargetWeights | None
 """None where there is no target network"""
 
 
 class Optimizer(Protocol):
-    def step(self, weights: Tensor, update: Update, target: OptionalTarget) -> None: ...
+    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None: ...
 
     def forget(self) -> None:
         """Begin with empty averages again."""
@@ -54,7 +53,7 @@ def scaled(update: Update) -> Tensor:
     return (update.gradients * update.scale[:, None]).where(update.active[:, None], 0.0)
 
 
-def follow(target: OptionalTarget, weights: Tensor) -> None:
+def follow(target: TargetWeights | None, weights: Tensor) -> None:
     """Move a target network's weights, if there is one, towards ``weights`` (P, W)."""
     if target is not None:
         target.weights.lerp_(weights, target.tau[:, None])
@@ -80,7 +79,7 @@ def adam(
     update: Update,
     averages: Averages,
     options: AdamOptions,
-    target: OptionalTarget,
+    target: TargetWeights | None,
 ) -> None:
     """Make an update that has been counted already."""
     active, gradients = update.active[:, None], scaled(update)

@@ -17,7 +17,7 @@ from operator_nets import (
 )
 
 from hpsearch.population.operators.grow import grow
-from hpsearch.population.operators.growth import policy_items, widened
+from hpsearch.population.operators.growth import policy_layers, widened
 from hpsearch.trainers.config.net_arch import Linear, Norm, Residual
 from hpsearch.trainers.config.players import DeepSetsEncoder
 from hpsearch.trainers.policies import build_net
@@ -241,4 +241,4 @@ def test_the_places_that_layers_take(old, new, places):
 def test_the_layers_that_are_planned_are_those_of_the_network(tiny_config, role):
     config = tiny_config({"agent": "learn", f"{role}.net_arch": [17, "r17"]})
     (built,) = build_net(role, config, [1], torch.device("cpu")).layout.towers
-    assert policy_items(role, tiny_config({"agent": "learn"}), [17, "r17"]) == built
+    assert policy_layers(role, tiny_config({"agent": "learn"}), [17, "r17"]) == built
