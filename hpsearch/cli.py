@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from hpsearch import __version__, errors
 from hpsearch.commands.begin import init, validate
-from hpsearch.commands.command import Argument, command
+from hpsearch.commands.command import Argument, Command, command
 from hpsearch.commands.derive import breed, confirm, replay
 from hpsearch.commands.export import export, report
 from hpsearch.commands.housekeeping import audit, doctor, gc
@@ -27,9 +27,6 @@ from hpsearch.names import runs_option
 from hpsearch.printable import printable_streams, say
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
-TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
-"""commands that let trials of a study train"""
-SEVERAL = ("overrides", "players", "studies")  # arguments of which a command takes several
 EPILOG = """\
 examples:
   hpsearch init my_study.yaml              a study to begin with, every key explained
@@ -83,6 +80,7 @@ class ParsedCommand(NamedTuple):
     name: str
     arguments: dict[str, Any]
     function: Callable[..., int | None]
+    trains: bool = False
 
 
 @printable_streams()
@@ -108,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _say_error(error)
         if not errors.is_full(error):
             return code
-        if parsed.name in TRAINING:
+        if parsed.trains:
             study, runs = parsed.arguments["study"], parsed.arguments["runs"]
             again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
             say(f"trials that failed because the disk was full are tried again by: {again}")
@@ -160,13 +158,13 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     if name is None:  # like git, with an exit code that tells programs that nothing was done
         parser.print_help()
         return ParsedCommand("", {}, lambda: errors.UsageError.exit_code)
+    subcommand: Command = values.pop("command")
     # argparse stops filling a list argument at the first option; the rest is in `unparsed`.
-    list_argument: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
-    if list_argument is not None and not any(word.startswith("-") for word in unparsed):
-        list_argument += unparsed
+    if subcommand.list_argument and not any(word.startswith("-") for word in unparsed):
+        values[subcommand.list_argument] += unparsed
     elif unparsed:
         parser.error(f"unrecognized arguments: {' '.join(unparsed)}")
-    return ParsedCommand(name, values, values.pop("function"))
+    return ParsedCommand(name, values, subcommand.function, subcommand.trains)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -189,7 +187,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         subcommand.add_arguments(own)
-        own.set_defaults(function=subcommand.function)
+        own.set_defaults(command=subcommand)
     return parser
 
 

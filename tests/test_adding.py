@@ -23,7 +23,7 @@ from hpsearch.report.forecast import forecast
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers import config
 from hpsearch.trainers.algorithms import TRAINERS, build
-from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.config import TrainerConfig, net_arch, players
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
 from hpsearch.trainers.config.weight_layout import Inputs, Tower
@@ -160,6 +160,26 @@ def test_an_operator_is_known_in_the_places_of_the_guide_alone(operator):
     assert files - own - {BREED} == {"population/offspring.py"}
     assert len(own) == 2  # its file and options.py
     assert "population/operators/options.py" in own
+
+
+RULES_BETWEEN_KEYS = "trainers/config/common.py"
+LAYER_PLACES = {
+    *("trainers/config/net_arch.py", "trainers/config/weight_layout.py", "trainers/networks.py")
+}
+ENCODER_PLACES = {
+    *("trainers/config/players.py", "trainers/config/weight_layout.py", "trainers/networks.py")
+}
+
+
+@pytest.mark.parametrize(
+    ("known", "places"),
+    [
+        *((layer, LAYER_PLACES) for layer in get_args(net_arch.Layer)),
+        *((encoder, ENCODER_PLACES) for encoder in get_args(players.Encoder)),
+    ],
+)
+def test_a_layer_or_an_encoder_is_known_in_the_places_of_the_guide_alone(known, places):
+    assert files_that_name(known.__name__) - {CONVERTER, RULES_BETWEEN_KEYS} == places
 
 
 @dataclass(frozen=True)

@@ -73,4 +73,4 @@ def test_a_command_is_a_function_of_its_arguments():
     parsers = next(action.choices for action in build_parser()._actions if action.choices)
     for name, parser in parsers.items():
         given = {action.dest for action in parser._actions} - {"help"}
-        assert set(signature(parser.get_default("function")).parameters) == given, name
+        assert set(signature(parser.get_default("command").function).parameters) == given, name

@@ -30,6 +30,7 @@ class Command:
     summary: str
     arguments: tuple[ArgumentSpec, ...]
     examples: tuple[str, ...]  # what may follow its name, at the end of its help
+    trains: bool  # whether it lets trials of a study train
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for item in self.arguments:
@@ -37,12 +38,20 @@ class Command:
             for argument in (item,) if isinstance(item, Argument) else item:
                 group.add_argument(*argument.names, **argument.settings)
 
+    @property
+    def list_argument(self) -> str | None:
+        """The argument without a dash of which there may be many."""
+        plain = (item for item in self.arguments if isinstance(item, Argument))
+        return next(
+            (own.names[0] for own in plain if own.settings.get("nargs") in ("+", "*")), None
+        )
+
 
 def command(
-    summary: str, *arguments: ArgumentSpec, examples: Sequence[str]
+    summary: str, *arguments: ArgumentSpec, examples: Sequence[str], trains: bool = False
 ) -> Callable[[Function], Command]:
     def declared(function: Function) -> Command:
-        return Command(function.__name__, function, summary, arguments, tuple(examples))
+        return Command(function.__name__, function, summary, arguments, tuple(examples), trains)
 
     return declared
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     ),
     flag("--no-export", "don't export the best at the end", to="export_best", value=False),
     examples=["studies/quickstart.yaml", "studies/quickstart.yaml --trials 32"],
+    trains=True,
 )
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
     from hpsearch.commands.driving import find_study
@@ -42,6 +43,7 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     "drive a submitted study without a terminal; what submit starts",
     *STUDY,
     examples=["quickstart"],
+    trains=True,
 )
 def drive(study: str, runs: Path) -> int:
     from hpsearch.cluster.study_dir import StudyDir
@@ -80,7 +82,12 @@ def drive(study: str, runs: Path) -> int:
         return 0
 
 
-@command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
+@command(
+    "do one round of the driver and exit",
+    *STUDY,
+    examples=["studies/quickstart.yaml"],
+    trains=True,
+)
 def tick(study: str, runs: Path) -> None:
     from hpsearch.commands.driving import failure_of, find_study, opened_driver
     from hpsearch.study.state import FAILED
@@ -101,6 +108,7 @@ def tick(study: str, runs: Path) -> None:
     "start a study and leave it to a driver without a terminal",
     *STUDY,
     examples=["studies/quickstart.yaml"],
+    trains=True,
 )
 def submit(study: str, runs: Path) -> None:
     from hpsearch.commands.background import leave_to_driver
@@ -130,7 +138,7 @@ _VERBS: "dict[Verb, str]" = {
     "cancel": "end all jobs of a study at once",
 }
 pause, resume, stop, cancel = (
-    Command(verb, partial(request, verb), summary, STUDY, ("quickstart",))
+    Command(verb, partial(request, verb), summary, STUDY, ("quickstart",), verb == "resume")
     for verb, summary in _VERBS.items()
 )
 
@@ -141,6 +149,7 @@ pause, resume, stop, cancel = (
     option("--kind KIND", "of failure; may be repeated", to="kinds", repeated=True),
     option("--trial N", "may be repeated", int, to="numbers", repeated=True),
     examples=["quickstart --kind oom_host --kind nan"],
+    trains=True,
 )
 def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> None:
     from hpsearch.commands.background import ask

@@ -174,9 +174,10 @@ class Mating:
             change = parent.growths[int(self.rng.integers(len(parent.growths)))]
             return NextMember((source,), operator, params | dict(change))
         mates = self._mates(source, operator)
-        if isinstance(operator, kinds.HostAndAgent) and parent.is_pair and mates:
-            return self._pair(source, mates)
-        if isinstance(operator, kinds.MixingWeights | kinds.DistillationCrossover) and mates:
+        if isinstance(operator, kinds.HostAndAgent):
+            if parent.is_pair and mates:
+                return self._pair(source, mates)
+        elif isinstance(operator, kinds.TwoParents) and mates:
             other = selection.better_of_two(self.scores.strength, mates, self.rng)
             return NextMember((source, other), operator, params)
         if isinstance(operator, kinds.Grow | kinds.TwoParents):

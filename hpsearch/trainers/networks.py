@@ -11,7 +11,7 @@ O outputs, W weights and S statistics of one member. Padding is -1 and takes no 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor
@@ -174,12 +174,16 @@ def apply_encoder(reader: Reader, encoder: players.Encoder, inputs: Inputs, x: T
         return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
     is_live = points[..., 0] >= 0
     rows = torch.cat([points, more[:, :, None].expand(*points.shape[:3], -1)], dim=3)
-    if isinstance(encoder, players.DeepSetsEncoder):
-        features = rows.flatten(1, 2)
-        for _ in encoder.widths:
-            features = reader.activation(reader.linear(features))
-        return _pool(features.unflatten(1, rows.shape[1:3]), is_live, encoder.pool)
-    return _attend(reader, encoder, rows, is_live)
+    match encoder:
+        case players.DeepSetsEncoder(widths=widths, pool=pool):
+            features = rows.flatten(1, 2)
+            for _ in widths:
+                features = reader.activation(reader.linear(features))
+            return _pool(features.unflatten(1, rows.shape[1:3]), is_live, pool)
+        case players.AttentionEncoder():
+            return _attend(reader, encoder, rows, is_live)
+        case _:
+            assert_never(encoder)
 
 
 def _attend(

@@ -1,7 +1,8 @@
 """The plan of a generation: species, operators, explored parameters, and that it repeats."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hpsearch.population.breeding import JudgedMember, breed, breed_untrained
 from hpsearch.population.explore import Exploring, Generation
 from hpsearch.population.fitness import OpponentWeights, Scores
 from hpsearch.population.operator_record import OperatorRecord
+from hpsearch.population.operators import options as kinds
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
@@ -40,6 +42,13 @@ AVERAGE = AlignedAverage("aligned_average", 0.5)
 LEARNING = Distillation(5, 8, 1e-3, 0.9, 0.999, 1e-8, 0.1, 0.5, "standardised")
 DISTILLATION = DistillationCrossover("distillation", LEARNING)
 MUTATION = GaussianMutation("gaussian_mutation", 0.1)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """An operator that was added as ADDING.md says."""
+
+    name: Literal["blend"] = "blend"
 
 
 def rng(seed=0):
@@ -153,6 +162,14 @@ def test_two_different_parents_where_an_operator_needs_them():
         for place in planned.places.values():
             assert len(set(place.parents)) == (2 if place.is_child else 1)
             assert place.operator == (AVERAGE if place.is_child else Clone())
+
+
+def test_an_operator_that_is_added_to_those_of_two_parents_gets_two(monkeypatch):
+    monkeypatch.setattr(kinds, "TwoParents", kinds.TwoParents | Blend)
+    planned = plan(options(operators=(Blend(),)), members(4), sure_scores(3, 1, 4, 2))
+    children = [place for place in planned.places.values() if place.is_child]
+    assert children
+    assert {(child.operator, len(child.parents)) for child in children} == {(Blend(), 2)}
 
 
 @pytest.mark.parametrize("is_pair", [True, False])

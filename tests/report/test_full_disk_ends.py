@@ -21,13 +21,13 @@ NATIVE = RuntimeError("I/O error: No space left on device (os error 28)")
 """as libraries that are no Python say it"""
 
 
-def ends(monkeypatch, error: Exception, name: str = "report", **given: object) -> int:
+def ends(monkeypatch, error: Exception, *, trains: bool = False, **given: object) -> int:
     """Return the exit code of a command that meets an error."""
 
     def call(**arguments: object) -> int:
         raise error
 
-    monkeypatch.setattr(cli, "parse", lambda words: cli.ParsedCommand(name, given, call))
+    monkeypatch.setattr(cli, "parse", lambda words: cli.ParsedCommand("", given, call, trains))
     return cli.main([])
 
 
@@ -48,7 +48,7 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
 )
 def test_a_full_disk_ends_with_code_6(monkeypatch, capsys, error):
     place = {"study": "my study.yaml", "runs": Path("else where")}
-    assert ends(monkeypatch, error, name="run", **place) == 6
+    assert ends(monkeypatch, error, trains=True, **place) == 6
     output = capsys.readouterr().err
     assert "free some space" in output
     assert "hpsearch retry 'my study.yaml' --kind disk --runs 'else where'\n" in output

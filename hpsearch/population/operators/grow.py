@@ -17,8 +17,7 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators import base
 from hpsearch.population.operators.growth import widened
-from hpsearch.trainers.config.net_arch import Linear
-from hpsearch.trainers.config.weight_layout import PlacedLayer, Tower, WeightLayout
+from hpsearch.trainers.config.weight_layout import Affine, PlacedLayer, Tower, WeightLayout
 from hpsearch.trainers.networks import Network
 
 
@@ -125,7 +124,7 @@ def _deeper(
 ) -> Network:
     """Return networks like ``target``; in each tower the layers of ``net`` take ``kept`` places."""
     grown = Network(target.inputs, target.towers, target.arithmetic, stream)
-    linear = []
+    linear: list[Affine] = []
     for own, its, places_kept in zip(grown.layout.towers, net.layout.towers, kept, strict=True):
         inherited = dict(zip(places_kept, its, strict=True))
         for place, layer in enumerate(own):
@@ -133,8 +132,8 @@ def _deeper(
                 _inherit(grown, layer, net, inherited[place])
                 continue
             _make_identity(grown, layer)
-            if isinstance(layer.spec, Linear):
-                linear.append(layer.affines[0])
+            if not layer.identity_affines:
+                linear += layer.affines
     if noise > 0.0:
         sizes = base.layer_sizes(grown)
         drawn: Tensor = noise * sizes * base.normal(stream, grown.weights.shape[1])
@@ -153,10 +152,9 @@ def _inherit(grown: Network, layer: PlacedLayer, net: Network, its: PlacedLayer)
 
 
 def _make_identity(grown: Network, layer: PlacedLayer) -> None:
-    is_linear = isinstance(layer.spec, Linear)
-    for affine in layer.affines if is_linear else layer.identity_affines:
+    for affine in layer.identity_affines or layer.affines:
         grown.weights[:, affine.start : affine.bias.stop] = 0.0
-    if is_linear:
+    if not layer.identity_affines:  # a linear layer, which nothing skips
         (affine,) = layer.affines
         identity = torch.eye(affine.shape[0], device=grown.weights.device)
         grown.weights[:, affine.weight] = identity.view(-1)

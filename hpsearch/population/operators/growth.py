@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.config.net_arch import Linear, Norm, Residual, parse
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import Activation
 from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, PlacedLayer, weight_layout
 
@@ -44,30 +44,21 @@ def widened(
 
 
 def _can_widen(old: PlacedLayer, new: PlacedLayer) -> bool:
+    if isinstance(old.spec, FixedLayer) or type(old.spec) is not type(new.spec):
+        return old.spec == new.spec  # encoders and outputs do not grow
     ratio, remainder = divmod(_width(new), _width(old))
-    match old.spec, new.spec:
-        case (Linear(), Linear()) | (Norm("batch_norm"), Norm("batch_norm")):
-            return ratio >= 1
-        case Norm("layer_norm"), Norm("layer_norm"):
-            # It sees a mean over units: of all of them there must be as many copies.
-            return ratio >= 1 and remainder == 0
-        case Residual(norm=norm), Residual(norm=its):
-            is_fair = remainder == 0 or norm == "batch_norm"
-            is_alike = norm == its and old.is_projected == new.is_projected
-            return ratio >= 1 and is_fair and is_alike
-        case _:  # encoders and outputs do not grow
-            return old.spec == new.spec
+    # A layer norm sees a mean over units: of all of them there must be as many copies.
+    is_fair = remainder == 0 or "layer_norm" not in old.kinds
+    return old.kinds == new.kinds and ratio >= 1 and is_fair
 
 
 def _can_begin_as_identity(new: Sequence[PlacedLayer], at: int, activation: Activation) -> bool:
     """Return whether a layer can be added: it is the identity on what relu has passed alone."""
     layer = new[at]
     rows, columns = layer.affines[0].shape
-    is_open = isinstance(layer.spec, Linear | Residual) and rows == columns
-    before = new[at - 1].spec if at > 0 else None
-    is_point_layer = isinstance(before, FixedLayer) and before.kind == "point"
-    is_activated = isinstance(before, Linear | Residual) or is_point_layer
-    return is_open and not layer.is_projected and activation == "relu" and is_activated
+    is_open = not isinstance(layer.spec, FixedLayer) and layer.is_activated and rows == columns
+    is_activated = at > 0 and new[at - 1].is_activated
+    return is_open and activation == "relu" and is_activated
 
 
 def _width(layer: PlacedLayer) -> int:

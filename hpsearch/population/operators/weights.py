@@ -12,7 +12,6 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators import base
 from hpsearch.population.operators.alignment import aligned
-from hpsearch.trainers.config.net_arch import Norm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
 
@@ -126,7 +125,7 @@ def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
     for layers in layout.towers:
         gene: list[Affine] = []
         for layer in layers:
-            is_norm = isinstance(layer.spec, Norm)
+            is_norm = "linear" not in layer.kinds
             if gene and not is_norm:
                 yield gene
                 gene = []

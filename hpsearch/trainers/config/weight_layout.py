@@ -123,7 +123,11 @@ class PlacedLayer:
     affines: tuple[Affine, ...]
     identity_affines: tuple[Affine, ...]
     """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
-    is_projected: bool  # whether the layer has a skip with its own weights
+    is_activated: bool  # whether an activation comes last
+
+    @property
+    def kinds(self) -> tuple[Literal["linear"] | NormKind, ...]:
+        return tuple(affine.kind for affine in self.affines)
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ class _Walk:
             units = self._layer(layer, units)
         width = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
         self._linear(units, self._group(width, is_hidden=False), scale=tower.last_scale)
-        self._place_layer(FixedLayer("output", width))
+        self._place_layer(FixedLayer("output", width), is_activated=False)
         return tuple(self._layers)
 
     def _encoder(self, inputs: Inputs, tower: Tower) -> int:
@@ -209,11 +213,11 @@ class _Walk:
                 return units
             case players.AttentionEncoder(width=width, heads=heads, blocks=blocks):
                 stream = self._linear(self._group(per_point, is_hidden=False), self._group(width))
-                self._place_layer(FixedLayer("embedding", width))
+                self._place_layer(FixedLayer("embedding", width), is_activated=False)
                 for _ in range(blocks):
                     self._block(stream, width, heads)
                 self._norm(stream, "layer_norm")
-                self._place_layer(Norm("layer_norm"))
+                self._place_layer(Norm("layer_norm"), is_activated=False)
                 return stream
 
     def _block(self, stream: int, width: int, heads: int) -> None:
@@ -225,7 +229,8 @@ class _Walk:
         from_attention = self._affines[-1]
         self._norm(stream, "layer_norm")
         self._linear(self._hidden(stream, self._group(width)), stream)
-        self._place_layer(FixedLayer("block", width, heads), from_attention, self._affines[-1])
+        block = FixedLayer("block", width, heads)
+        self._place_layer(block, from_attention, self._affines[-1], is_activated=False)
 
     def _layer(self, layer: Layer, units: int) -> int:
         match layer:
@@ -234,7 +239,7 @@ class _Walk:
                 self._place_layer(layer)
             case Norm(kind):
                 self._norm(units, kind)
-                self._place_layer(layer)
+                self._place_layer(layer, is_activated=False)
             case Residual():
                 units = self._residual(units, layer)
             case _:
@@ -251,7 +256,7 @@ class _Walk:
         last_norm = self._affines[-1]
         if is_projected:
             self._norm(self._hidden(units, written), norm)
-        self._place_layer(layer, last_norm, is_projected=is_projected)
+        self._place_layer(layer, last_norm)
         return written
 
     def _group(self, width: int, *, is_hidden: bool = True) -> int:
@@ -291,8 +296,8 @@ class _Walk:
         self.size = affine.bias.stop
 
     def _place_layer(
-        self, layer: Layer | FixedLayer, *identity: Affine, is_projected: bool = False
+        self, layer: Layer | FixedLayer, *identity: Affine, is_activated: bool = True
     ) -> None:
         """Note a layer, which the affines noted since the last one make up."""
-        self._layers.append(PlacedLayer(layer, tuple(self._affines), identity, is_projected))
+        self._layers.append(PlacedLayer(layer, tuple(self._affines), identity, is_activated))
         self._affines = []

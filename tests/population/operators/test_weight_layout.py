@@ -73,12 +73,13 @@ def test_groups_are_those_that_must_be_numbered_alike(net_arch, encoder, hidden)
     assert [group.width for group in body.groups if group.is_hidden] == hidden
 
 
-def test_which_layers_project_and_what_makes_them_the_identity():
+def test_which_layers_an_activation_ends_and_what_makes_them_the_identity():
     """A residual block adds what its second norm writes; a block of attention adds twice."""
-    (items,) = network(tower([6, "r6", "r8", "rl8"])).layout.towers
-    assert [item.is_projected for item in items] == [False, False, True, False, False]
-    names = [[affine.name for affine in item.identity_affines] for item in items]
+    (layers,) = network(tower([6, "r6", "b", "r8", "rl8"])).layout.towers
+    assert [layer.is_activated for layer in layers] == [True, True, False, True, True, False]
+    (layers,) = network(tower([6, "r6", "r8", "rl8"])).layout.towers
+    names = [[affine.name for affine in layer.identity_affines] for layer in layers]
     assert names == [[], ["4"], ["8"], ["14"], []]
-    (items,) = network(tower([5], encoder=ENCODERS["attention"])).layout.towers
-    names = [[affine.name for affine in item.identity_affines] for item in items]
+    (layers,) = network(tower([5], encoder=ENCODERS["attention"])).layout.towers
+    names = [[affine.name for affine in layer.identity_affines] for layer in layers]
     assert names == [[], ["3", "6"], ["9", "12"], [], [], []]
