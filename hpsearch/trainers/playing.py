@@ -236,30 +236,29 @@ class GameRecord:
         return f"{end}: {_cut(points_text(self.last))}"
 
 
-@torch.no_grad()
 def record_game(
     host: Policy, agent: Policy, start: Tensor, *, max_steps: int, reposition: bool, key: int
 ) -> GameRecord:
     """Play one game from ``start`` int32 (N, D) on its device; the players do not explore.
 
-    They see positions (1, 1, N, D). After ``max_steps`` moves the game is cut off. ``key``, from
-    `derive_key`, is that of the random numbers.
+    After ``max_steps`` moves the game is cut off. ``key``, from `derive_key`, is that of the random
+    numbers.
     """
-    kernel = BACKENDS[default_backend(start.device)]
-    noise = Stream(torch.tensor([key], device=start.device))
-    never = torch.zeros(1, device=start.device)
-    points, is_capped = start, False
-    moves: list[Move] = []
-    while not rules.is_over(points) and not is_capped and len(moves) < max_steps:
-        numbers = noise.uniform(NOISE).unsqueeze(0)
-        seen = Position.of(points[None, None])
-        _, subset, axis = choose(host, agent, seen, numbers, (never, never))
-        after, capped = kernel.move(seen.points, subset, axis, reposition)
-        num_left = int(rules.is_live(after).sum())
-        moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))
-        points, is_capped = after[0, 0], bool(capped)
-    is_over = bool(rules.is_over(points)) and not is_capped
-    return GameRecord(tuple(moves), points.cpu(), is_over, len(moves))
+    if rules.is_over(start):
+        return GameRecord((), start.cpu(), is_over=True, num_moves=0)
+    never, moves = torch.zeros(1, device=start.device), FirstMoves(max_steps)
+    play(
+        host,
+        agent,
+        start[None, None],
+        max_steps=max_steps,
+        reposition=reposition,
+        exploration=(never, never),
+        noise=member_noise(torch.tensor([key], device=start.device), 1),
+        first_moves=moves,
+    )
+    (game,) = moves.records()
+    return game
 
 
 def transcript(game: GameRecord) -> str:

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/ranks.py --repeats 4
 
-The shipped DQN and PPO of studies/trainers, one member and eight. Contenders take turns, each in a
-process of its own with one thread a rank: a trainer that knows of no job, the same in a job of one
-rank, and two ranks on gloo over the loopback interface. Rows are appended to
+The shipped DQN and PPO of studies/trainers, one member and eight, one thread a rank: a trainer that
+knows of no job, the same in a job of one rank, and two ranks on gloo over the loopback interface.
+The first two take turns in one process, a call each, as they differ by less than processes do; two
+ranks take turns with a trainer alone in processes of their own. Rows are appended to
 reports/benchmarks/ranks.csv; `ranks_page` shows the newest.
 """
 
@@ -14,9 +15,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numba
@@ -29,10 +31,10 @@ from torch import Tensor, distributed
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.meeting import local_team
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import TrainerConfig
 
 CONFIGS = {"dqn": dqn_config, "ppo": ppo_config}
-CONTENDERS = {"a trainer alone": 0, "one rank": 1, "two ranks": 2}
-"""by name, how many ranks; 0 for none"""
+ALONE, ONE, TWO = "a trainer alone", "one rank", "two ranks"
 MEMBERS = (1, 8)
 SHARDS = 2
 FIRST_STEPS = {"dqn": 20, "ppo": 1}
@@ -40,22 +42,28 @@ FIRST_STEPS = {"dqn": 20, "ppo": 1}
 STEPS_A_CALL = {"dqn": 10, "ppo": 1}
 SECONDS = 3.0
 """for which each contender trains in a repetition, after the first steps"""
+PAIRS, PAIRS_SECONDS = 10, 20.0
+"""calls of a trainer alone and of one rank, of each so many at least, for so long at least"""
 
 
-def measured(algorithm: str, members: int, ranks: int) -> dict[str, float]:
+def measured(algorithm: str, members: int, contender: str) -> dict[str, float]:
     """Return steps a second, and calls and bytes of a step, of one contender."""
-    torch.set_num_threads(1)
-    numba.get_num_threads()
-    configs = [CONFIGS[algorithm]({"shards": SHARDS, "seed": seed}, {}) for seed in range(members)]
-    if ranks == 0:
+    configs = _configs(algorithm, members)
+    if contender == ALONE:
         return _timed(algorithm, build(configs).train)
-    with local_team(ranks, 1, StopFlag()) as team:
+    with local_team(2, 1, StopFlag()) as team:
         team.build(configs)
         told = _timed(algorithm, team.train)
         with _counted() as counts:
             team.train(1)
         # Beside the step's own: one call that tells it to all, and one by which all answer.
         return told | {"calls": counts["calls"], "bytes": counts["bytes"]}
+
+
+def _configs(algorithm: str, members: int) -> list[TrainerConfig]:
+    torch.set_num_threads(1)
+    numba.get_num_threads()
+    return [CONFIGS[algorithm]({"shards": SHARDS, "seed": seed}, {}) for seed in range(members)]
 
 
 def _timed(algorithm: str, train: Callable[[int], None]) -> dict[str, float]:
@@ -65,6 +73,26 @@ def _timed(algorithm: str, train: Callable[[int], None]) -> dict[str, float]:
         train(STEPS_A_CALL[algorithm])
         steps += STEPS_A_CALL[algorithm]
     return {"steps_per_second": steps / (time.perf_counter() - began)}
+
+
+def paired(algorithm: str, members: int) -> list[tuple[float, float]]:
+    """Return steps a second of a trainer alone and of one rank, call by call in turn."""
+    configs, steps = _configs(algorithm, members), STEPS_A_CALL[algorithm]
+    speeds: list[tuple[float, float]] = []
+    with local_team(1, 1, StopFlag()) as team:
+        team.build(configs)
+        trains = {ALONE: build(configs).train, ONE: team.train}
+        for train in trains.values():
+            train(FIRST_STEPS[algorithm])
+        began = time.perf_counter()
+        while len(speeds) < PAIRS or time.perf_counter() - began < PAIRS_SECONDS:
+            seconds = {}
+            for name in list(trains)[:: 1 if len(speeds) % 2 == 0 else -1]:
+                before = time.perf_counter()
+                trains[name](steps)
+                seconds[name] = time.perf_counter() - before
+            speeds.append((steps / seconds[ALONE], steps / seconds[ONE]))
+    return speeds
 
 
 @contextmanager
@@ -88,30 +116,38 @@ def _counted() -> Iterator[dict[str, int]]:
 
 
 def _in_turn(algorithm: str, members: int, repeats: int) -> Iterator[dict[str, object]]:
-    """Yield a row for each contender: the median of its repetitions and their extremes."""
-    told: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+    """Yield a row for each contender: the median of its repetitions and their quartiles."""
+    runs: dict[str, list[dict[str, float]]] = {ALONE: [], TWO: []}
     for repeat in range(repeats):
-        for name in list(CONTENDERS)[:: 1 if repeat % 2 == 0 else -1]:
-            words = ("--one", algorithm, str(members), str(CONTENDERS[name]))
-            command = [sys.executable, __file__, *words]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            told[name].append(json.loads(done.stdout.splitlines()[-1]))
-    alone = [one["steps_per_second"] for one in told["a trainer alone"]]
-    for name, every in told.items():
-        speeds = [one["steps_per_second"] for one in every]
-        ratios = [speed / other for speed, other in zip(speeds, alone, strict=True)]
-        yield {
-            "case": algorithm,
-            "members": members,
-            "contender": name,
-            "repeats": repeats,
-            "steps_per_second": f"{statistics.median(speeds):.4g}",
-            "times_alone": f"{statistics.median(ratios):.3g}",
-            "least": f"{min(ratios):.3g}",
-            "greatest": f"{max(ratios):.3g}",
-            "calls_a_step": every[0].get("calls", 0),
-            "bytes_a_step": every[0].get("bytes", 0),
-        }
+        for name in list(runs)[:: 1 if repeat % 2 == 0 else -1]:
+            runs[name].append(_in_a_process(algorithm, members, name))
+    pairs = _in_a_process(algorithm, members, ONE)
+    alone, two = ([run["steps_per_second"] for run in runs[name]] for name in (ALONE, TWO))
+    common = {"case": algorithm, "members": members}
+    nothing = {"calls_a_step": 0, "bytes_a_step": 0}
+    sent = {f"{key}_a_step": runs[TWO][0][key] for key in ("calls", "bytes")}
+    yield {**common, "contender": ALONE, **_compared(alone, alone), **nothing}
+    yield {**common, "contender": ONE, **_compared(*zip(*pairs, strict=True)), **nothing}
+    yield {**common, "contender": TWO, **_compared(alone, two), **sent}
+
+
+def _in_a_process(algorithm: str, members: int, contender: str) -> Any:
+    words = ("--one", algorithm, str(members), contender)
+    command = [sys.executable, __file__, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _compared(alone: Sequence[float], speeds: Sequence[float]) -> dict[str, object]:
+    ratios = [speed / other for speed, other in zip(speeds, alone, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return {
+        "repeats": len(speeds),
+        "steps_per_second": f"{statistics.median(speeds):.4g}",
+        "times_alone": f"{middle:.3f}",
+        "low": f"{low:.3f}",
+        "high": f"{high:.3f}",
+    }
 
 
 def main() -> None:
@@ -119,11 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--out", type=Path, default=rows.REPORTS)
-    parser.add_argument("--one", nargs=3, metavar=("ALGORITHM", "MEMBERS", "RANKS"))
+    parser.add_argument("--one", nargs=3, metavar=("ALGORITHM", "MEMBERS", "CONTENDER"))
     options = parser.parse_args()
     if options.one:
-        algorithm, members, ranks = options.one
-        print(json.dumps(measured(algorithm, int(members), int(ranks))))
+        algorithm, number, contender = options.one
+        measure = paired(algorithm, int(number)) if contender == ONE else None
+        print(json.dumps(measure or measured(algorithm, int(number), contender)))
         return
     for algorithm in CONFIGS:
         for members in MEMBERS:

@@ -12,7 +12,8 @@ HEAD = """## ranks
 
 The shipped DQN and PPO, one member and eight, one thread a rank: steps a second of a trainer that
 knows of no job, of one rank, and of two ranks on gloo, which share out the same games and batches;
-by how much faster than the trainer alone, median and extremes; and what a step sends to the others.
+by how much faster than the trainer alone, median and quartiles; and what a step sends to the
+others. Goal: one rank costs at most 1 %.
 """
 PAPER = """On paper, a step's communication on A100s, in microseconds: its calls, each with 20 of
 latency within a node and 10 more for each doubling of nodes, and its bytes in a ring all-reduce,
@@ -52,7 +53,7 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
 
 
 def _measured_line(row: Row) -> str:
-    times = f"{row['times_alone']} [{row['least']}, {row['greatest']}]"
+    times = f"{row['times_alone']} [{row['low']}, {row['high']}]"
     kilobytes = f"{int(row['bytes_a_step']) / 1e3:.1f}"
     cells = (row["case"], row["members"], row["contender"], row["steps_per_second"], times)
     where = f"{row['machine']}, {row['commit']}"
