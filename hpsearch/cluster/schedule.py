@@ -230,7 +230,7 @@ class EvaluationSchedule:
             is_last = self._endings.measured(row, measured[row].metrics)
             member.report(slots.steps[row], measured[row], is_last=is_last)
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
-        self.samples = {member.number: measured[row].samples for row, member in due.items()}
+        self.samples = {member.number: slots.trainer.samples[row] for row, member in due.items()}
         return metrics, self._end_broken(due)
 
     def finish(self, sections: Sections) -> list[int]:

@@ -5,7 +5,7 @@ Axes: P members, G games. Every member, opponent and mode (greedy, sampled) meet
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -32,7 +32,6 @@ from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
 Metrics = dict[str, Rho]
-SAMPLE_MOVES = 8  # that are kept of a sample game
 
 
 @dataclass(frozen=True)
@@ -98,15 +97,10 @@ class Evaluation:
     games: dict[str, Games]  # by the names of rho: the games that it was measured on
     entropies: dict[str, float]
     """entropy/ROLE, entropy_sampled/ROLE: of the role's actions, in nats"""
-    samples: tuple["SampleGame", ...] = field(default=(), compare=False)
-    """of each role that was measured, this rank's first game; not compared, as it holds tensors"""
 
     def __or__(self, other: "Evaluation") -> "Evaluation":
         return Evaluation(
-            self.metrics | other.metrics,
-            self.games | other.games,
-            self.entropies | other.entropies,
-            self.samples + other.samples,
+            self.metrics | other.metrics, self.games | other.games, self.entropies | other.entropies
         )
 
 
@@ -139,24 +133,20 @@ def evaluate(
     opponents: Mapping[str, Policy],
     num_members: int,
     how: Measurement,
+    first_moves: FirstMoves | None = None,
 ) -> list[Evaluation]:
     """Return what each member does in ``role`` against opponents by name; these do not explore.
 
-    There is one opponent at least. The sample is this rank's first game against the first of them:
-    of the first rank it is greedy.
+    ``first_moves`` takes down the first game of this rank against the first opponent. That of the
+    first rank is greedy.
     """
-    first, *_ = opponents
-    first_moves = FirstMoves(SAMPLE_MOVES)
     by_name = {
-        name: _play_modes(
-            role, policy, opponent, num_members, how, first_moves if name == first else None
-        )
-        for name, opponent in opponents.items()
+        name: _play_modes(role, policy, opponent, num_members, how, None if place else first_moves)
+        for place, (name, opponent) in enumerate(opponents.items())
     }
-    samples = [SampleGame(role, first, game) for game in first_moves.records()]
     return [
-        _evaluation(role, {name: games[member] for name, games in by_name.items()}, sample)
-        for member, sample in enumerate(samples)
+        _evaluation(role, {name: games[member] for name, games in by_name.items()})
+        for member in range(num_members)
     ]
 
 
@@ -206,10 +196,8 @@ def _played(moves: Tensor, finished: Tensor, actions: Sequence[int]) -> PlayedGa
     return lengths, Games.of(lengths, actions)
 
 
-def _evaluation(
-    role: str, by_name: Mapping[str, Sequence[PlayedGames]], sample: SampleGame
-) -> Evaluation:
-    result = Evaluation({}, {}, {}, (sample,))
+def _evaluation(role: str, by_name: Mapping[str, Sequence[PlayedGames]]) -> Evaluation:
+    result = Evaluation({}, {}, {})
     for mode, *parts in zip(MODES, *by_name.values(), strict=False):
         played = dict(zip(by_name, parts, strict=True))
         for name, (lengths, games) in played.items():

@@ -27,6 +27,7 @@ from hpsearch.trainers.evaluation import (
     Evaluation,
     Measurement,
     Metrics,
+    SampleGame,
     evaluate,
     scripted,
 )
@@ -37,6 +38,7 @@ from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.optim import Optimizer
+from hpsearch.trainers.playing import FirstMoves
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rollouts import (
     GameGroup,
@@ -49,6 +51,7 @@ from hpsearch.trainers.rollouts import (
 )
 
 C = TypeVar("C", bound=CommonConfig)
+SAMPLE_MOVES = 8  # that are kept of a sample game
 
 
 class Trainer(ABC, Generic[C, L]):
@@ -61,6 +64,7 @@ class Trainer(ABC, Generic[C, L]):
         learners: the roles that learn; host, agent: by name, None where it does not learn.
         roles: how they play, and their opponents; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
+        samples: of each member, a game of each role that learns, from the last evaluation.
         callbacks: what is called around steps and their parts.
     """
 
@@ -106,6 +110,7 @@ class Trainer(ABC, Generic[C, L]):
         self._graphs = Graphs(None if self.config.detect_anomaly else recorder_of(self.device))
         # What `step` holds, known without waiting for the device.
         self._steps_made = [0] * len(configs)
+        self.samples: list[list[SampleGame]] = [[] for _ in configs]
 
     @abstractmethod
     def _learner(self, role: str) -> L:
@@ -290,9 +295,13 @@ class Trainer(ABC, Generic[C, L]):
         moves, er = rules.max_steps, rules.er
         how = Measurement(game, num_games, moves, er, split, MODES, device, self.ranks)
         evaluations = [Evaluation({}, {}, {})] * self.num_members
+        self.samples = [[] for _ in evaluations]
         for role, names in self.config.measured_against().items():
             policy = self.host_policy if role == "host" else self.agent_policy
-            more = evaluate(role, policy, scripted(names), self.num_members, how)
+            first_moves = FirstMoves(SAMPLE_MOVES)
+            more = evaluate(role, policy, scripted(names), self.num_members, how, first_moves)
+            for samples, played in zip(self.samples, first_moves.records(), strict=True):
+                samples.append(SampleGame(role, names[0], played))
             evaluations = [first | second for first, second in zip(evaluations, more, strict=True)]
         return evaluations
 

@@ -8,17 +8,11 @@ import torch
 from hpsearch.game import HostActionEncoder, rules
 from hpsearch.game.rules import GameConfig
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.evaluation import (
-    SAMPLE_MOVES,
-    Measurement,
-    SampleGame,
-    evaluate,
-    scripted,
-    starts_of,
-)
+from hpsearch.trainers.evaluation import Measurement, SampleGame, evaluate, scripted, starts_of
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.playing import GameRecord, Move
+from hpsearch.trainers.playing import FirstMoves, GameRecord, Move
 from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn
+from hpsearch.trainers.trainer import SAMPLE_MOVES
 
 CPU = torch.device("cpu")
 GAME = GameConfig(
@@ -45,10 +39,9 @@ def check(game: GameRecord, how: Measurement) -> None:
 
 
 def first_game(role: str, own: str, other: str, how: Measurement) -> GameRecord:
-    opponents = scripted(dict.fromkeys([other, "random"]))
-    (measured,) = evaluate(role, ScriptedPolicy(own), opponents, 1, how)
-    (sample,) = measured.samples
-    return sample.game
+    first_moves = FirstMoves(SAMPLE_MOVES)
+    evaluate(role, ScriptedPolicy(own), scripted([other, "random"]), 1, how, first_moves)
+    return first_moves.records()[0]
 
 
 @pytest.mark.parametrize("reposition", [True, False])
@@ -92,9 +85,10 @@ def test_each_member_plays_its_best_moves(tiny_config, algorithm):
     config, split = trainer.config, "evaluation"
     game = trainer.rollouts.fused_game.config
     how = Measurement(game, 20, config.evaluation.max_steps, 0.0, split, MODES, CPU)
-    for member, measured in enumerate(trainer.evaluate(num_games=20, split=split)):
-        assert [sample.role for sample in measured.samples] == list(config.measured_against())
-        for sample in measured.samples:
+    trainer.evaluate(num_games=20, split=split)
+    for member, samples in enumerate(trainer.samples):
+        assert [sample.role for sample in samples] == list(config.measured_against())
+        for sample in samples:
             check(sample.game, how)
             assert sample.opponent == config.measured_against()[sample.role][0]
             for move in sample.game.moves:
