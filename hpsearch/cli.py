@@ -47,7 +47,7 @@ examples:
 STUDY is a study file or the name of a study that was started under --runs.
 hpsearch alone prints this help, with exit code 2: nothing was done.
 exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
-7 damaged file, 8 training failed, 130 interrupted"""
+7 damaged file, or faults that audit found, 8 training failed, 130 interrupted"""
 
 
 @command(

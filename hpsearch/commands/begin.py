@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         count="?",
     ),
     (
-        option("--template NAME", "of --list; default: search"),
+        option("--template NAME", "template to use; see --list; default: search"),
         flag("--list", "name the templates, a line each", to="lists"),
         option(
             "--from-hironaka OLD",
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     ),
     option(
         "-o --output FILE",
-        "of --from-hironaka without a study; default: the old name with .yaml, here",
+        "write the converted configuration here (with --from-hironaka, without a study); "
+        "default: the old name with .yaml, in this folder",
         Path,
     ),
     examples=["--template ppo my_study.yaml"],

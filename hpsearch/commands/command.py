@@ -126,9 +126,11 @@ def period(text: str) -> float:
     return number
 
 
-RUNS = option("--runs DIR", "default: runs", Path, default=Path("runs"))
+RUNS = option(
+    "--runs DIR", "folder of all studies and runs; default: runs", Path, default=Path("runs")
+)
 STUDY = (argument("study", "STUDY", "study file, or name of a started study"), RUNS)
-JSON = flag("--json", "for programs", to="as_json")
+JSON = flag("--json", "print JSON, for programs", to="as_json")
 SUBMIT = flag("--submit", "leave it to a driver without a terminal")
 SUBMIT_AND_COMPARE = flag("--submit", f"{SUBMIT.settings['help']}; the same command later compares")
 

@@ -147,8 +147,8 @@ def replayed_trial(view: StudyView, ancestry: Ancestry, asked: int | None) -> in
     trained = [relative.trial for relative in ancestry.line(trial) if relative.has_trained]
     if trained[-1] != trial:
         say(
-            f"trial {trial} was made of others when training was over, which is no part of a "
-            f"schedule; replayed is the last one of its line that trained, trial {trained[-1]}"
+            f"trial {trial} was created in the closing, without training; replaying its last "
+            f"trained ancestor, trial {trained[-1]}"
         )
     return trained[-1]
 
@@ -170,7 +170,7 @@ def replay_study(
         if mixed:
             say(
                 f"in {mixed} of the {len(ancestry.line(trial))} intervals that led to trial "
-                f"{trial} an operator had changed its weights, which is no part of the schedule"
+                f"{trial}, an operator changed the weights; the replay does not repeat this"
             )
         return derived.write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
     options = derived.population_of(begun)

@@ -146,8 +146,10 @@ pause, resume, stop, cancel = (
 @command(
     "try failed trials again, as new ones, and start a driver if there is none",
     *STUDY,
-    option("--kind KIND", "of failure; may be repeated", to="kinds", repeated=True),
-    option("--trial N", "may be repeated", int, to="numbers", repeated=True),
+    option(
+        "--kind KIND", "retry failures of this kind; may be repeated", to="kinds", repeated=True
+    ),
+    option("--trial N", "retry this trial; may be repeated", int, to="numbers", repeated=True),
     examples=["quickstart --kind oom_host --kind nan"],
     trains=True,
 )

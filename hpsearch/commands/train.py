@@ -36,7 +36,9 @@ if TYPE_CHECKING:
         "go on from a checkpoint if there is one, begin anew, or insist; default: the file's",
         choices=("auto", "never", "must"),
     ),
-    option("--threads N", "of each rank; default: all cores together", positive),
+    option(
+        "--threads N", "CPU threads per rank; default: the cores divided among the ranks", positive
+    ),
     option(
         "--ranks N",
         "processes that train it together, of which each plays some of the games; their number "

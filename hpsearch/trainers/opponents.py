@@ -229,8 +229,8 @@ class Snapshots:
     def _take(self, source: Network, step: Tensor, due: Tensor) -> None:
         """Write the networks over the oldest snapshot where ``due`` bool (P,)."""
         place = (self._count % self._options.size)[:, None]
-        # As hard as the hardest so far. An empty slot has the result 1: the weakest agent's, which
-        # `amin` ignores, but the strongest host's, so it is masked, except before the first one.
+        # A new snapshot starts with the hardest result so far. Empty slots hold 1: `amin` ignores
+        # it for agents, but it is the hardest for hosts, so it is masked unless all are empty.
         known = (self.taken >= 0) | (self._count == 0)[:, None]
         is_agent = self._role == "agent"
         hardest = self.result.amin(dim=1) if is_agent else (self.result * known).amax(dim=1)

@@ -153,8 +153,8 @@ def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed
     ]
     assert champion not in trained  # the fake teaches at birth too
     output = place.replay("--seeds", 2)
-    assert f"trial {champion} was made of others when training was over" in output.err
-    assert f"the last one of its line that trained, trial {trained[-1]}" in output.err
+    assert f"trial {champion} was created in the closing, without training" in output.err
+    assert f"its last trained ancestor, trial {trained[-1]}" in output.err
     plain = place.plain(trained[-1])
     assert (plain["trial"], plain["intervals"]) == (trained[-1], 3)
     assert "untrained" in place.run("lineage", "quick").out

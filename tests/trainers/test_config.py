@@ -219,8 +219,8 @@ DISAGREEMENTS = [
         "dqn",
         {"max_steps": 1},
         [
-            "max_steps must be at least 2: of the last move that a game is allowed no role knows "
-            "where it leads, so Q-learning does not learn from it"
+            "max_steps must be at least 2, but is 1: Q-learning cannot learn from a game's last "
+            "allowed move"
         ],
     ),
     (

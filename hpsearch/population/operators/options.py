@@ -32,9 +32,9 @@ class Distillation:
     value_weight: NonNegativeNumber
     """of the squared error of the value, beside the cross-entropy of the policy"""
     compare: Literal["mean", "raw", "standardised"]
-    """what is learned: with mean, what both parents think together; else at each position what the
-    one thinks who values it higher, by values as they are (raw), or in standard deviations from
-    each parent's mean (standardised), for parents of different rewards or discounts"""
+    """what a child learns at a position: mean: the mean of both parents; raw: the opinion of the
+    parent with the higher value there; standardised: the same, with each parent's values in
+    standard deviations from their mean, for parents with different rewards or discounts"""
 
 
 @dataclass(frozen=True)

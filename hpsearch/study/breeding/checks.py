@@ -100,10 +100,10 @@ def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) ->
     searched = [f"{role}.net_arch" for role in config.learning()]
     offered = {path: _choices(space.get(path)) for path in searched}
     yield (
-        f"{where} is grow, which needs a categorical parameter {' or '.join(offered)} of whose "
-        "choices one can grow into another, by wider layers or, after relu, by more layers that "
-        f"are as wide as the ones before them, but the choices are {offered}; offer such as "
-        "[64] and [128, 128], or leave grow out"
+        f"{where} is grow, but no choice of {' or '.join(offered)} can grow into another one, by "
+        "wider layers or, after relu, by further layers of the same width; the choices are "
+        f"{offered}; offer a wider or deeper net_arch, such as [64] and "
+        "[128, 128], or leave grow out"
     )
 
 

@@ -137,8 +137,8 @@ class DQNConfig(CommonConfig):
             yield f"dqn.minimax looks one move ahead, so dqn.n_step must be 1, but is {n_step}"
         if self.max_steps == 1 and any(map(self._needs_next, self.learning())):
             yield (
-                "max_steps must be at least 2: of the last move that a game is allowed no role "
-                "knows where it leads, so Q-learning does not learn from it"
+                f"max_steps must be at least 2, but is {self.max_steps}: Q-learning cannot learn "
+                "from a game's last allowed move"
             )
         if self.dqn.minimax and "host" not in self.learning():
             yield "dqn.minimax is a target for hosts, but the host does not learn"
