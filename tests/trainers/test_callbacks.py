@@ -14,7 +14,7 @@ from hpsearch.trainers.callbacks import NO_CALLBACKS, Callbacks, look_into_updat
 
 __all__ = ["on_tape"]
 
-README = Path(__file__).parents[2] / "hpsearch/trainers/README.md"
+PAGE = Path(__file__).parents[2] / "docs/trainers.md"
 
 
 class Told(Callbacks):
@@ -149,8 +149,8 @@ def test_what_is_within_updates_keeps_them_from_being_replayed(
         torch.testing.assert_close(tensor, plain.state()[key], msg=key)
 
 
-def test_the_example_of_the_readme_runs(tiny_config, tmp_path, monkeypatch, capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+def test_the_example_of_the_page_runs(tiny_config, tmp_path, monkeypatch, capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names = {"config": tiny_config({})}
     exec(example.replace("1000", "2"), names)
