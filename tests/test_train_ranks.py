@@ -82,7 +82,7 @@ def test_a_lost_rank_ends_all_and_the_same_command_goes_on(write, train, who, ho
     if who == "other":
         assert code == 8
         gone = "the process of rank 1 ended"
-        says = gone if how == signal.SIGKILL else "rank 1 has given no sign of life for 12 s"
+        says = gone if how == signal.SIGKILL else "rank 1 has given no heartbeat for 12 s"
         assert says in output
         assert not other.is_running()
     newest = next(checkpoint.valid_steps(trial.checkpoints))

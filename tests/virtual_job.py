@@ -4,10 +4,10 @@ A job trains its members together to the nearest step at which something is due 
 evaluation, a checkpoint, the end, or another's beginning. They go on from the newest step that all
 of them have saved; in a pilot that may be refilled, each from its own. Between two such steps lie
 as many seconds as `Course.seconds` gives for a whole trial, in proportion. There the job obeys
-`control.json`, writes learning curves, checkpoints (empty folders) and signs of life, and at the
+`control.json`, writes learning curves, checkpoints (empty folders) and heartbeats, and at the
 end its results, with the worker's own classes. A pilot that may be refilled lets others take the
 rows of those that have ended, as the worker does; one that has nothing left waits for more trials.
-A sign of life is given at these steps alone, not every two seconds, and bears the cluster's time.
+A heartbeat is given at these steps alone, not every two seconds, and bears the cluster's time.
 
 Matches without players: a checkpoint's skill is what its ancestors' intervals have taught it.
 """
@@ -239,7 +239,7 @@ class SimulatedJob:
             member.attempt.start.write(Start(step))
 
     def _next(self, now: float) -> float | None:
-        """Give signs of life and return the seconds to the next step at which something is due."""
+        """Give heartbeats and return the seconds to the next step at which something is due."""
         if not self._members:
             return self._poll(now)
         self._stride = self._steps_until_due()

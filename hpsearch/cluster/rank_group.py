@@ -1,7 +1,7 @@
 """How the ranks of a job meet, and how each of them learns that another one is lost.
 
 They meet at torch's TCPStore, which the first rank serves at a free port. Meanwhile and after that
-a thread of each gives signs of life there: one that ends or hangs would let the others wait in a
+a thread of each gives heartbeats there: one that ends or hangs would let the others wait in a
 collective call for ever.
 """
 
@@ -208,4 +208,4 @@ def _sign(rank: int) -> str:
 
 
 def _silent(rank: int) -> RankLostError:
-    return RankLostError(f"rank {rank} has given no sign of life for {LOST_SECONDS:.0f} s")
+    return RankLostError(f"rank {rank} has given no heartbeat for {LOST_SECONDS:.0f} s")

@@ -45,7 +45,7 @@ class RecordFile(Generic[T]):
         files.write_json(self.path, asdict(record))
 
     def replace(self, record: T) -> None:
-        """Write a sign of life, without waiting for the disk: a loss of power ends the job too."""
+        """Write a heartbeat, without waiting for the disk: a loss of power ends the job too."""
         files.replace_json(self.path, asdict(record))
 
     def read(self) -> T | None:

@@ -201,7 +201,7 @@ def _fsync(scratch: Path) -> Finding:
 
 
 def check_clock(scratch: Path, now: Callable[[], float] = time.time) -> Finding:
-    """Compare the file system's clock with this machine's; signs of life are judged by both."""
+    """Compare the file system's clock with this machine's; heartbeats are judged by both."""
     (scratch / "clock").touch()
     skew = (scratch / "clock").stat().st_mtime - now()
     if abs(skew) <= SKEW_SECONDS:
@@ -209,7 +209,7 @@ def check_clock(scratch: Path, now: Callable[[], float] = time.time) -> Finding:
     order = "ahead of" if skew > 0 else "behind"
     return error(
         f"the file system's clock is {abs(skew):.0f} s {order} this machine's, more than the "
-        f"{SKEW_SECONDS:.0f} s up to which signs of life can be judged; set the clocks by NTP"
+        f"{SKEW_SECONDS:.0f} s up to which heartbeats can be judged; set the clocks by NTP"
     )
 
 

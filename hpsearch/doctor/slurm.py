@@ -72,7 +72,7 @@ def _preemption(config: Mapping[str, str]) -> Finding:
     if mode == "OFF":
         return ok("PreemptMode OFF, no job makes way for another", name)
     if "SUSPEND" in mode:
-        note = f"PreemptMode {mode}: a suspended job gives no sign of life and may be replaced"
+        note = f"PreemptMode {mode}: a suspended job gives no heartbeat and may be replaced"
         return warning(f"{note}; use a partition that is not suspended", name)
     return _judged(
         name,

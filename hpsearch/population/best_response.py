@@ -28,7 +28,7 @@ from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 
-STRIDE = 50  # steps of its training between two signs of life
+STRIDE = 50  # steps of its training between two heartbeats
 RESPONSE = "response"  # its name among scripted players
 KNOWN_TO_BOTH = "random"
 """a scripted player of either role, for a configuration must name one to be measured against"""

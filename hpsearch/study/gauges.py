@@ -35,7 +35,7 @@ class DriverFigures:
     round_seconds: float  # that its last round took
     num_calls: int  # of the scheduler, since it began
     is_refused: bool  # whether the scheduler took no jobs the last time
-    heartbeats: Mapping[int, Heartbeat]  # signs of life that it saw in that round, by trial
+    heartbeats: Mapping[int, Heartbeat]  # heartbeats that it saw in that round, by trial
 
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> list[Metric | Histogram]:

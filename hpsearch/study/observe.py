@@ -12,7 +12,7 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
-SILENCE_SECONDS = 600.0  # without a sign of life, of which a training job gives one a minute
+SILENCE_SECONDS = 600.0  # without a heartbeat, of which a training job gives one a minute
 BUSY_SECONDS = 3600.0  # the same for one that starts, measures or saves, without a sign
 LISTENING_SHARE = 0.2  # of the limit, in which this driver itself must have heard nothing
 ROUND_SECONDS = 60.0  # that a round counts for at most, even if the clock jumped
@@ -51,12 +51,12 @@ class Silences:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Heartbeat | None, float, float]] = {}
-        """by trial: its last sign of life, the seconds without a newer one, when that was so"""
+        """by trial: its last heartbeat, the seconds without a newer one, when that was so"""
 
     def listen(
         self, newest_heartbeats: Mapping[int, Heartbeat | None], now: float
     ) -> dict[int, float]:
-        """Return the seconds without a newer sign of life, by trial; called once a round."""
+        """Return the seconds without a newer heartbeat, by trial; called once a round."""
         known, self._known = self._known, {}
         for number, heartbeat in newest_heartbeats.items():
             before, seconds, at = known.get(number, (heartbeat, 0.0, now))
@@ -173,7 +173,7 @@ class Observer:
         if not is_gone:
             if status is None or status.phase != "running" or silence is None:
                 return None
-            message = f"the job gave no sign of life for {silence:.0f} seconds"
+            message = f"the job gave no heartbeat for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", step, SILENT, message, {})
         has_begun = has_begun or aged is not None
         if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
@@ -186,7 +186,7 @@ class Observer:
 def last_heartbeats(
     folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
 ) -> dict[int, AgedHeartbeat]:
-    """Return the last signs of life of running attempts, by trial; a job's file is read once."""
+    """Return the last heartbeats of running attempts, by trial; a job's file is read once."""
     files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
     of_jobs = {name: (file.try_read(), file.age(now)) for name, file in files.items()}
     newest = {}
@@ -212,7 +212,7 @@ def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: f
 def _silence(
     trial: Trial, job: Job, aged: AgedHeartbeat | None, listened: float, now: float
 ) -> float | None:
-    """Return the seconds without a sign of life, None while they say little."""
+    """Return the seconds without a heartbeat, None while they say little."""
     # One look that finds no file, or cannot read it, says little.
     limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
     if aged is not None:
@@ -226,7 +226,7 @@ def _silence(
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun: bool) -> bool:
     """Return whether a job was never submitted, or ended before a trial that it was given later.
 
-    It begins a trial with a sign of life, so what ended it before is not the trial's fault.
+    It begins a trial with a heartbeat, so what ended it before is not the trial's fault.
     """
     if job.id is None and status is None:
         return True

@@ -134,7 +134,7 @@ class Results(DriverPart):
     def _steps_per_second(self, trial: Trial, heartbeat: Heartbeat | None) -> float:
         if heartbeat is not None:
             return heartbeat.steps_per_second
-        # A member that has ended is in no sign of life any more, but its job made as many steps.
+        # A member that has ended is in no heartbeat any more, but its job made as many steps.
         job_heartbeat = self._folder.job(trial.job or "").heartbeat.try_read()
         return 0.0 if job_heartbeat is None else job_heartbeat.steps_per_second
 

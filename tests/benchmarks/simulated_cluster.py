@@ -20,7 +20,7 @@ and the same from the first event on, the ramp included. A look is one call of t
 
 What is real: the driver, the database and its transactions, all files that driver and jobs write
 and read. What is not: the scheduler, the network, learning, and, with a --folder in memory, what it
-takes to write to a disk. Jobs give signs of life at evaluations, not every two seconds.
+takes to write to a disk. Jobs give heartbeats at evaluations, not every two seconds.
 
 Each row appended to reports/benchmarks/simulated_cluster.csv says when and on what it was measured;
 --plot draws GPUs and latencies beside it.

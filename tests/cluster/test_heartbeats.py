@@ -92,7 +92,7 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
     beats = Heartbeats(file, 20.0)
 
     def after_work(seconds: float) -> tuple[bool, bool]:
-        """Return whether signs of life were due before and after work of so many seconds."""
+        """Return whether heartbeats were due before and after work of so many seconds."""
         due = []
         for is_busy in (True, False):
             due.append(beats.is_due(is_busy=is_busy))

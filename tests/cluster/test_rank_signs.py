@@ -1,4 +1,4 @@
-"""What the first rank makes of the signs of life that the others leave in the store.
+"""What the first rank makes of the heartbeats that the others leave in the store.
 
 The group meets alone; then it is told that it has others, which are what the test writes.
 """
@@ -127,7 +127,7 @@ def test_silence_ends_the_waiting(group: RankGroup, store: HashStore) -> None:
     store.set("sign 1", "7")
     began = time.monotonic()
     group.ranks = Ranks(0, 2)
-    assert str(lost(group)).startswith("rank 1 has given no sign of life")
+    assert str(lost(group)).startswith("rank 1 has given no heartbeat")
     assert time.monotonic() - began >= LOST_SECONDS
 
 

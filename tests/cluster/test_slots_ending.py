@@ -21,7 +21,7 @@ from hpsearch.trainers.checkpoint_name import name_of
 
 
 def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch) -> None:
-    """The driver takes one without a sign of life for one that still waits."""
+    """The driver takes one without a heartbeat for one that still waits."""
     job, (new,) = pilot([LONG, {**LONG, "seed": 5}], [NEW])
     job.write_next(1, [new])
     at_step(monkeypatch, 6, terminate)

@@ -114,7 +114,7 @@ def test_control_round_trip(trial):
 
 
 def test_heartbeat_of_an_older_version(trial):
-    """As versions wrote it whose jobs gave a sign of life for each attempt."""
+    """As versions wrote it whose jobs gave a heartbeat for each attempt."""
     attempt = trial.attempt(1)
     assert attempt.heartbeat.try_read() is None
     write_json(attempt.heartbeat.path, asdict(HEARTBEAT))

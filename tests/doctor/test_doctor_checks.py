@@ -275,7 +275,7 @@ def test_damaged_files_are_named(tmp_path):
         ("= 1001", "= 0", "array size", "no job arrays"),
         ("= 10000", "= 3", "job count", "the site holds 3 jobs"),
         (",preempt_send_user_signal", "", "preemption", "SIGTERM alone"),
-        ("= REQUEUE", "= GANG,SUSPEND", "preemption", "no sign of life"),
+        ("= REQUEUE", "= GANG,SUSPEND", "preemption", "no heartbeat"),
         ("= 30 sec", "= 5 sec", "KillWait", "has 5 s"),
         ("= 300 sec", "= 2 sec", "MinJobAge", "listed for 2 s"),
     ],

@@ -27,7 +27,7 @@ def clock(monkeypatch):
 
 
 def beat(story, number: int, step: int, speed: float) -> None:
-    """Give a sign of life of the trial beside those before."""
+    """Give a heartbeat of the trial beside those before."""
     trial = story.view.state.trials[number]
     member = MemberHeartbeat(number, trial.attempts, trial.token, step, 0)
     file = story.view.folder.job(trial.job).heartbeat

@@ -200,7 +200,7 @@ def check_books(sweep: Sweep) -> None:
 
 
 def repeated_steps(sweep: Sweep, number: int) -> list[int]:
-    """Return how many steps each attempt made again, by its log and the last sign of life."""
+    """Return how many steps each attempt made again, by its log and the last heartbeat."""
     files = sweep.files.trial(number)
     logs = "\n".join(
         path.read_text(errors="replace")
@@ -332,7 +332,7 @@ def test_trial_jobs_do_not_get_the_password(sweep, slurm_cluster: SlurmCluster) 
 
 
 def test_a_process_that_lies(sweep) -> None:
-    """A result cut in half, a sign of life from the future, a checkpoint with one wrong byte."""
+    """A result cut in half, a heartbeat from the future, a checkpoint with one wrong byte."""
     study = sweep(
         {"array_parallelism": 2},
         **{"budget/trials": 2, "executor/jobs": 1, "trainer": {"steps": 6000}},

@@ -187,7 +187,7 @@ def test_after_a_refusal_fewer_jobs_are_submitted_at_once(study: Study) -> None:
 
 
 class Mute(FakeExecutor):
-    """Its first job runs for ever without a sign of life, and cancelling it fails at first."""
+    """Its first job runs for ever without a heartbeat, and cancelling it fails at first."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()

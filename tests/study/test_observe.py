@@ -102,7 +102,7 @@ def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str 
 def give_sign(
     folder: StudyDir, number: int, step: int, *, is_busy: bool = False, at: float = 0.0
 ) -> float:
-    """Give a sign of life of a trial's first attempt; return when, by the file system's clock."""
+    """Give a heartbeat of a trial's first attempt; return when, by the file system's clock."""
     member = MemberHeartbeat(number, 1, f"token-{number}", step, 0)
     file = folder.job("00001").heartbeat
     file.replace(JobHeartbeat(at, "here", 1, is_busy, 1.0, (member,)))
@@ -327,7 +327,7 @@ def test_one_that_measures_may_be_silent_for_longer(folder: StudyDir) -> None:
 
 
 def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
-    """It gives signs of life for each attempt, beside which those of its job are missing."""
+    """It gives heartbeats for each attempt, beside which those of its job are missing."""
     file = folder.trial(0).attempt(1).heartbeat
     write_json(file.path, asdict(Heartbeat(0.0, 6, 4, 1.0, "here", 1, False)))
     beat = file.path.stat().st_mtime
@@ -385,7 +385,7 @@ def test_one_look_that_finds_no_sign_makes_no_old_job_silent(folder: StudyDir) -
 
 
 def test_what_was_given_later_and_said_where_it_goes_on_has_begun(folder: StudyDir) -> None:
-    """Its sign of life leaves the job's file when it ends; before, a result that is damaged every
+    """Its heartbeat leaves the job's file when it ends; before, a result that is damaged every
     time was made again without end."""
     state = state_of(0, 1)
     first, later = ((plan,) for plan in state.jobs["00001"].groups[0])
