@@ -1,5 +1,6 @@
 """The documentation is true: links lead somewhere, commands exist, the quick start runs."""
 
+import ast
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,70 @@ def test_a_room_s_page_names_its_files(room):
     page = (room / "README.md").read_text()
     files = {path.name for path in room.glob("*.py")} - {"__init__.py"}
     assert {name for name in files if f"{name}`" not in page} == set()
+
+
+MAX_WORDS = 600
+"""of a room's page; what is needed less often stands in docs/"""
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_s_page_is_short(room):
+    assert len((room / "README.md").read_text().split()) <= MAX_WORDS
+
+
+FOREIGN = {"Setting"}
+"""names on pages that are no classes of the package: that of tests/benchmarks/"""
+NAMING_PAGES = sorted(
+    [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "hpsearch").rglob("README.md"),
+        ROOT / "hpsearch/ADDING.md",
+    ]
+)
+
+
+@cache
+def members_of_classes() -> dict[str, set[str]]:
+    """Return what each class of the package defines, and what it inherits from classes of ours."""
+    own: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
+    for path in (ROOT / "hpsearch").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                names = own.setdefault(node.name, set())
+                for part in ast.walk(node):
+                    if isinstance(part, ast.FunctionDef):
+                        names.add(part.name)
+                    elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                        names.add(part.id)
+                    elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                        names.add(part.attr)
+                bases.setdefault(node.name, set()).update(
+                    re.findall(r"\w+", " ".join(map(ast.unparse, node.bases)))
+                )
+            elif isinstance(node, ast.Assign):  # such as Config = DQNConfig | PPOConfig
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        own.setdefault(target.id, set())
+    for _ in range(5):  # more than any class has ancestors
+        for name, parents in bases.items():
+            own[name] |= set().union(*(own.get(parent, set()) for parent in parents))
+    return own
+
+
+def classes_named(page: str) -> set[tuple[str, str]]:
+    """Return classes in backticks, each with the attribute that is named of it, or nothing."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    pattern = r"`([A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*)(?:\.([A-Za-z_]\w*))?(?:\([^`]*\))?`"
+    return set(re.findall(pattern, text))
+
+
+@pytest.mark.parametrize("page", NAMING_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_classes_named_exist(page):
+    known = members_of_classes()
+    for name, attribute in classes_named(page.read_text()) - {(name, "") for name in FOREIGN}:
+        assert name in known, name
+        assert not attribute or attribute in known[name], f"{name}.{attribute}"
 
 
 def test_every_command_named_exists_and_every_command_is_named():
