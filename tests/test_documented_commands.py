@@ -31,6 +31,7 @@ PAGES = {
         "docs/confirming.md",
         "docs/bundles.md",
         "docs/jobs.md",
+        "docs/kernels.md",
         "docs/pains.md",
         "CONTRIBUTING.md",
         "studies/README.md",
