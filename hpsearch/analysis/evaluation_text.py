@@ -39,7 +39,7 @@ def print_report(console: Console, report: PlayerReport) -> None:
 
 def _pieces(report: PlayerReport, role: RoleReport) -> Iterator[str | Table]:
     yield (
-        f"\nrho as {role.role}: {report.num_games:,} games an opponent, ± half a 95 % interval "
+        f"\nrho as {role.role}: {report.num_games:,} games per opponent, ± half a 95 % interval "
         f"(in brackets what was not over after {report.max_steps} moves)"
     )
     yield rho_table(report, role)

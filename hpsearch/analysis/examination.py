@@ -107,7 +107,7 @@ MATCH_HOSTS: Final = ("random_pair", "all_coord", "zeillinger")
 
 @dataclass(frozen=True)
 class ExaminationPlan:
-    num_games: int  # games an opponent and mode
+    num_games: int  # games per opponent and mode
     match_moves: int | None  # moves of a match; None plays none
     response_steps: int | None  # for which a best response to each role trains; None trains none
 

@@ -406,7 +406,7 @@ def write_matrix(standings: Standings, path: Path) -> None:
         axes = figure.add_subplot()
         image = axes.imshow(standings.rho, cmap=COLOURS, aspect="auto")
         figure.colorbar(image, ax=axes, label="rho")
-        axes.set_title(f"{TITLE}, {standings.num_games:,} games a pair", fontsize=9)
+        axes.set_title(f"{TITLE}, {standings.num_games:,} games per pair", fontsize=9)
         axes.set_yticks(range(rows), _names(standings.hosts), fontsize=font)
         slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         axes.set_xticks(range(columns), _names(standings.agents), fontsize=font, **slanted)

@@ -131,7 +131,7 @@ RUNS = option(
 )
 STUDY = (argument("study", "STUDY", "study file, or name of a started study"), RUNS)
 JSON = flag("--json", "print JSON, for programs", to="as_json")
-SUBMIT = flag("--submit", "leave it to a driver without a terminal")
+SUBMIT = flag("--submit", "leave the training to a driver without a terminal")
 SUBMIT_AND_COMPARE = flag("--submit", f"{SUBMIT.settings['help']}; the same command later compares")
 
 

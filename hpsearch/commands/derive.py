@@ -23,18 +23,18 @@ from hpsearch.names import NAME_RULE, is_name, runs_option
 
 SEEDS = option(
     "--seeds N",
-    "trainings of each, on seeds of their own; default: 5, or as many as were begun",
+    "trainings of each, on new seeds; default: 5, or as many as were begun",
     positive,
 )
 
 
 @command(
-    "the best of a study again on held-out seeds and starts, and which is the best",
+    "train the best of a study again on held-out seeds, and say which is the best",
     *STUDY,
     JSON,
     option(
         "--top K",
-        "how many of the best; default: 5, or those whose confirmation was begun",
+        "how many of the best; default: 5, or those of a confirmation that was begun",
         positive,
     ),
     SEEDS,
@@ -43,7 +43,7 @@ SEEDS = option(
     ),
     option(
         "--best-response STEPS",
-        "train an opponent against each player alone for so many steps: exploitability",
+        "measure exploitability: train an opponent against each player for so many steps",
         positive,
     ),
     SUBMIT_AND_COMPARE,
@@ -100,12 +100,12 @@ def confirm(
 
 
 @command(
-    "the schedule that led to a population's champion again, on held-out seeds",
+    "train the schedule of a population's champion again, on held-out seeds",
     *STUDY,
     JSON,
     option(
         "--trial N",
-        "whose schedule; default: the champion's, or its parent's where a closing made it",
+        "trial with the schedule; default: the champion, or its last ancestor that trained",
         count,
     ),
     SEEDS,
@@ -157,18 +157,20 @@ def replay(
 
 
 @command(
-    "a population that begins with the best of finished studies, of any shapes",
+    "train a population that begins with the best of finished studies, of any shapes",
     argument("studies", "STUDY", "study file, or name of a finished study", count="+"),
     RUNS,
-    option("--name NAME", "default: the first study's and -bred"),
-    option("--members M", "default: 8, or one for each study", positive),
+    option("--name NAME", "name of the new study; default: the first study's name and -bred"),
+    option("--members M", "members of the population; default: 8, or one for each study", positive),
     option(
         "--interval K",
         "steps between two matches; default: a tenth of the training of the first founder",
         positive,
     ),
-    option("--trials T", "intervals in all; default: six of each member", positive),
-    option("--seed N", "default: the first study's and 500000000", count),
+    option("--trials T", "intervals in all; default: six for each member", positive),
+    option(
+        "--seed N", "seed of the new study; default: the first study's seed plus 500000000", count
+    ),
     SUBMIT,
     examples=["dqn_small dqn_large --members 8 --submit"],
 )

@@ -39,8 +39,10 @@ NUM_GAMES = 10_000  # of a certificate, an opponent and mode
     ),
     (
         option("--trial N", "another trial than the best", int),
-        option("--top K", "the K best, a folder each", positive),
-        flag("--pareto", "every trial that no other one beats in all objectives, a folder each"),
+        option("--top K", "the K best, one folder for each", positive),
+        flag(
+            "--pareto", "every trial that no other one beats in all objectives, one folder for each"
+        ),
     ),
     option(
         "--format",
@@ -49,7 +51,7 @@ NUM_GAMES = 10_000  # of a certificate, an opponent and mode
         to="form",
     ),
     option(
-        "--games G", "games of the certificate, an opponent and mode", positive, default=NUM_GAMES
+        "--games G", "games of the certificate, per opponent and mode", positive, default=NUM_GAMES
     ),
     option("--sign KEY", "sign bundles by this SSH key, with ssh-keygen", Path, to="key"),
     examples=["quickstart -o best/", "quickstart --top 3"],
@@ -171,7 +173,7 @@ def print_export(console: "Console", folder: Path, measures: "Measures") -> None
     option("-o --output FILE", "default: RUNS/STUDY/report.html", Path),
     option(
         "--games N",
-        "games an opponent, to measure the best trial's players; 0 for none",
+        "games per opponent, to measure the best trial's players; 0 for none",
         count,
         default=4000,
     ),

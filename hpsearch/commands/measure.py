@@ -46,7 +46,7 @@ MOST_LINES: Final = 100  # of what differs
     option(
         "--match-steps N", "moves of the published match; 0 leaves it out; default: 10000", count
     ),
-    option("--games N", "games an opponent, for rho; default: 4000", positive),
+    option("--games N", "games per opponent, for rho; default: 4000", positive),
     option(
         "--best-response STEPS",
         "train an opponent against the player alone for so many steps, and measure what it takes: "
@@ -246,8 +246,8 @@ MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
             "help": "let the scripted players play too, on both sides; default: yes",
         },
     ),
-    option("--games N", "games a pair, from the same starts for all", positive, default=1000),
-    option("--seed N", "of the starts", count, default=0),
+    option("--games N", "games per pair, from the same starts for all", positive, default=1000),
+    option("--seed N", "seed of the starts", count, default=0),
     (
         Argument(
             ("--greedy",),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     JSON,
     option(
         "--watch SECONDS",
-        "again and again, until the study ends or Ctrl-C; default: every 2",
+        "repeat every so many seconds, until the study ends or Ctrl-C; default: 2",
         period,
         to="every",
         implied=2.0,

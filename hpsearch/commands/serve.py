@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 10.0  # between two looks at the study
 FIGURE_SECONDS = 30.0  # between two drawings of our figures
-HOST = option("--host ADDRESS", "default: this machine alone", default="127.0.0.1")
+HOST = option(
+    "--host ADDRESS", "address to listen on; default: only this machine", default="127.0.0.1"
+)
 
 
 def _port(port: int) -> Argument:
-    return option("--port N", "or the next one that is free; 0 for any", count, default=port)
+    return option("--port N", "port, or the next free one; 0 for any", count, default=port)
 
 
 @command(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "train what one configuration says, without a study; again: go on with it",
     argument("config", "CONFIG", "trainer configuration, a file", Path),
     argument("overrides", "KEY=VALUE", "a key to change, such as host.gamma=0.9", count="*"),
-    option("--name NAME", "folder under --runs; default: the file's"),
+    option("--name NAME", "name of the folder under --runs; default: that of the file"),
     RUNS,
     option(
         "--resume",

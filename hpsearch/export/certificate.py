@@ -39,7 +39,7 @@ class CertificateSeeds:
 @dataclass(frozen=True)
 class Conditions:
     split: str  # name of the set of starts, which neither training nor the search uses
-    games: Positive  # games an opponent and mode
+    games: Positive  # games per opponent and mode
     max_steps: Positive  # moves after which a game counts as unfinished
     exploration: float  # share of its moves that the sampled policy draws
     seeds: CertificateSeeds

@@ -36,7 +36,7 @@ from hpsearch.trainers.rollouts import game_config
 
 @dataclass(frozen=True)
 class How:
-    num_games: int  # games an opponent and mode
+    num_games: int  # games per opponent and mode
     command: str  # the command line
     at: datetime
     key: Path | None  # by which they are signed; None leaves them unsigned

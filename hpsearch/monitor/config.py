@@ -17,7 +17,7 @@ class PrometheusConfig:
     """Where Prometheus finds the gauges of a job."""
 
     textfile: bool
-    """a file for the textfile collector of node_exporter, rewritten at every snapshot"""
+    """a file for the textfile collector of node_exporter, rewritten at every reading"""
     port: Port | None
     """on 127.0.0.1, for HTTP; the first job of a machine to ask for a port has it"""
 
@@ -44,9 +44,9 @@ class MonitorConfig:
     """
 
     interval: Positive
-    """steps between two snapshots"""
+    """steps between two readings"""
     training_log: bool
-    """a line a snapshot in the training log: losses, rates and whatever else is switched on"""
+    """one line per reading in the training log: losses, rates, and all that is switched on"""
     tensorboard: bool
     """the same for TensorBoard, and a sample game of each role after each evaluation"""
     layer_statistics: bool

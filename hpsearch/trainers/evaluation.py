@@ -37,7 +37,7 @@ Metrics = dict[str, Rho]
 @dataclass(frozen=True)
 class Measurement:
     game: GameConfig
-    num_games: int  # games an opponent and mode, G
+    num_games: int  # games per opponent and mode, G
     max_steps: int  # moves after which a game counts as unfinished
     exploration: float  # exploration rate of the sampled policy
     split: str  # name of the set of starts; sets of different names are independent

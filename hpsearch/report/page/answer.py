@@ -61,8 +61,8 @@ def comparisons(material: Material) -> Iterator[Comparison]:
         return
     report = material.measured.report
     source = (
-        f"{report.num_games:,} games an opponent, from starts that neither training nor the search "
-        f"used; a game counts as unfinished after {report.max_steps} moves."
+        f"{report.num_games:,} games per opponent, from starts that neither training nor the "
+        f"search used; a game counts as unfinished after {report.max_steps} moves."
     )
     for measured in report.roles:
         role = measured.role

@@ -46,7 +46,7 @@ def population_section(material: Material) -> Iterator[Html]:
         crossplay_chart(played),
         "crossplay",
         f"Rho of every host against every agent in match {played.match}, "
-        f"{played.games:,} games a pair; high is a strong host, low a strong agent.",
+        f"{played.games:,} games per pair; high is a strong host, low a strong agent.",
         width=160 + (COLUMN if _is_numbered(played) else MIN_CELL) * len(played.agents),
     )
 

@@ -80,7 +80,7 @@ def measured(
         if kept and (kept.format, kept.version, kept.checkpoint, kept.plan) == key:
             tell(f"trial {trial.number} was measured before; its games are not played again")
             return kept
-        tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
+        tell(f"measuring trial {trial.number} in {plan.num_games:,} games per opponent")
         player = examination.find_player(path, examination.CPU)
     except HpsearchError as error:
         return str(error)

@@ -46,9 +46,9 @@ class EvaluationConfig:
     interval: Positive
     """steps between two evaluations"""
     num_games: Positive
-    """games an opponent, during training"""
+    """games per opponent, during training"""
     final_num_games: Positive
-    """games an opponent, at the end of training"""
+    """games per opponent, at the end of training"""
     max_steps: Positive
     """moves after which a game counts as unfinished"""
     er: Annotated[float, Range(low=0.0, high=1.0)]
