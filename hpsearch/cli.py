@@ -29,20 +29,20 @@ from hpsearch.printable import printable_streams, say
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 EPILOG = """\
 examples:
-  hpsearch init my_study.yaml              a study to begin with, every key explained
-  hpsearch run studies/quickstart.yaml     run a study, or go on with it after Ctrl-C
-  hpsearch submit studies/quickstart.yaml  the same, and go home
-  hpsearch status quickstart --watch       how far it is
+  hpsearch init my_study.yaml              a first study, every key explained
+  hpsearch run studies/quickstart.yaml     run a study, or continue it after Ctrl-C
+  hpsearch submit studies/quickstart.yaml  the same, in the background
+  hpsearch status quickstart --watch       its progress
   hpsearch ls                              all studies here
   hpsearch best quickstart --json          the best configuration, for a program
-  hpsearch confirm quickstart              whether the best was lucky, on seeds held out
-  hpsearch report quickstart               everything to look at, as one page
+  hpsearch confirm quickstart              whether the best was only lucky, on held-out seeds
+  hpsearch report quickstart               the whole study as one page
   hpsearch dashboard quickstart            the same study in Optuna's dashboard
   hpsearch export quickstart -o best/      policy, weights, configuration and measures of the best
   hpsearch breed quickstart other          a population of the best of both
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
-  hpsearch crossplay quickstart runs/ppo_20x3      how strong several players are
+  hpsearch crossplay quickstart runs/ppo_20x3      compare several players
 
 STUDY is a study file or the name of a study that was started under --runs.
 hpsearch alone prints this help, with exit code 2: nothing was done.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    "write a study to begin with, every key explained; or convert from hironaka",
+    "write a first study, with every key explained; or convert from hironaka",
     argument(
         "target",
         "DIR|FILE",

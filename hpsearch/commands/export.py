@@ -167,7 +167,7 @@ def print_export(console: "Console", folder: Path, measures: "Measures") -> None
 
 
 @command(
-    "a study as one page that stands alone, with pictures",
+    "write a study as one self-contained page with pictures",
     *STUDY,
     argument("other", "OTHER", "a second study, laid over the first", count="?"),
     option("-o --output FILE", "default: RUNS/STUDY/report.html", Path),

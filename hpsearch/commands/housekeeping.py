@@ -63,7 +63,7 @@ def _several(number: int, what: str) -> str:
 
 
 @command(
-    "check that events, Optuna's tables and files of a study tell the same",
+    "check that events, Optuna's tables and files of a study agree",
     *STUDY,
     JSON,
     flag("--deep", "read every checkpoint, not the newest and needed alone"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    "run a study in the foreground; again: go on with it",
+    "run a study in the foreground, or continue it",
     *STUDY,
     option(
         "--trials N",

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 
 @command(
-    "train what one configuration says, without a study; again: go on with it",
+    "train one configuration without a study, or continue it",
     argument("config", "CONFIG", "trainer configuration, a file", Path),
     argument("overrides", "KEY=VALUE", "a key to change, such as host.gamma=0.9", count="*"),
     option("--name NAME", "name of the folder under --runs; default: that of the file"),
     RUNS,
     option(
         "--resume",
-        "go on from a checkpoint if there is one, begin anew, or insist; default: the file's",
+        "continue from a checkpoint if there is one, never, or fail without one; default: as the "
+        "file says",
         choices=("auto", "never", "must"),
     ),
     option(
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     ),
     option(
         "--ranks N",
-        "processes that train it together, of which each plays some of the games; their number "
-        "divides shards; default: 1",
+        "processes that train it together; the number must divide shards; default: 1",
         positive,
     ),
     examples=[
