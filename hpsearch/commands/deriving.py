@@ -170,7 +170,7 @@ def replay_study(
         if mixed:
             say(
                 f"in {mixed} of the {len(ancestry.line(trial))} intervals that led to trial "
-                f"{trial}, an operator changed the weights; the replay does not repeat this"
+                f"{trial} an operator changed the weights; the replay does not repeat this"
             )
         return derived.write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
     options = derived.population_of(begun)
