@@ -137,7 +137,7 @@ def _relative(
     origin = trial.origin
     assert origin is not None, "nodes are trials of a population"
     parents, begin, params = origin.parents, origin.first_step, trial.params
-    takeovers = [takeover for takeover in trial.takeovers if takeover.step < node.step]
+    takeovers = [exploit for exploit in trial.takeovers if exploit.step < node.step]
     if takeovers:
         last = takeovers[-1]
         parents, begin, params = (last.source,), last.step, last.params

@@ -10,7 +10,7 @@ from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
 from hpsearch.audit.finding import Fault, Findings, Problems, checked, is_same, shown, unlike
 from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, folded
 from hpsearch.schema import Config, paths, value_at
-from hpsearch.study.breeding.lineage import dead_ends
+from hpsearch.study.breeding.lineage import unreferenced
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.spec import Study, stored_study
 from hpsearch.study.state import StudyState
@@ -52,7 +52,7 @@ def _ends(books: Books, state: StudyState | None) -> set[int] | None:
     if books.spec.get("population") is None:
         return set()
     try:
-        return None if state is None else {*dead_ends(state)}
+        return None if state is None else {*unreferenced(state)}
     except finding.MALFORMED:  # which the ledger's rules tell
         return None
 
@@ -138,7 +138,7 @@ def _folder(trial: TrialEntry, files: TrialFiles, disk: Disk) -> Problems:
     if trial.told is None and not files.checkpoints:
         for parent in parents:
             if not disk.holds(parent["checkpoint"]):
-                yield f"it is to be born of {shown(parent['checkpoint'])}, which is missing"
+                yield f"it is to be created from {shown(parent['checkpoint'])}, which is missing"
 
 
 def _step_of(place: str) -> int | None:
@@ -187,7 +187,7 @@ def _node(
     keys = {*before, *trial.params}
     pairs = {key: [before.get(key), trial.params.get(key)] for key in keys}
     takeovers = data.get("takeovers", ())
-    copied = [takeover for takeover in takeovers if takeover["step"] < node["step"]]
+    copied = [exploit for exploit in takeovers if exploit["step"] < node["step"]]
     expected = {
         "trial": trial.number,
         "step": trial.steps,
@@ -214,7 +214,7 @@ def _exchanged(data: Mapping[str, Any], files: TrialFiles) -> Problems:
     if not is_same(birth.data, data["birth"]):
         yield f"the event tells the birth {shown(data['birth'])}, {birth.content}"
     if exchanges.problem is None:  # else that is a fault already
-        lent = [{key: loan[key] for key in ("step", "sha256")} for loan in data["lent"]]
+        lent = [{key: donation[key] for key in ("step", "sha256")} for donation in data["lent"]]
         told = {"takeovers": data["takeovers"], "loans": lent}
         content = exchanges.data or {"takeovers": [], "loans": []}
         yield from unlike(exchanges.path, {key: content[key] for key in told}, told)

@@ -42,7 +42,7 @@ def init_from_parents(team: Team, row: int, member: Member) -> int:
     damaged.
     """
     operator = member.lineage.operator
-    assert not isinstance(operator, Fresh), "a fresh trial is not born"
+    assert not isinstance(operator, Fresh), "a fresh trial has no parents"
     _check_operator(operator, member)
     names = [checkpoint.identity(path) for path in member.parents]
     if isinstance(operator, options.Grow):
@@ -58,17 +58,17 @@ def init_from_parents(team: Team, row: int, member: Member) -> int:
 
 def _breed(team: Team, row: int, member: Member, operator: options.SameShape) -> Birth:
     """Make a child of its first parent's shape; a copy of it where that is the stronger one."""
-    trying = member.lineage.trying
+    acceptance_test = member.lineage.trying
     team.do(inherit, member.parents[0], row)
     chance, adopted = None, True
-    if trying is not None and not isinstance(operator, options.Clone):
+    if acceptance_test is not None and not isinstance(operator, options.Clone):
         # By one rank for all, since results of different GPUs may differ by rounding.
         parent = _parents(team.trainer, member)[0]
         nets = _nets(team.trainer, member, operator)
         child = {role: replace(parent[role], net=net) for role, net in nets.items()}
         seed = member.lineage.seed
-        chance = chance_stronger(parent, child, num_games=trying.num_games, seed=seed)
-        adopted = chance <= trying.confidence  # else the copy of the first parent stays
+        chance = chance_stronger(parent, child, num_games=acceptance_test.num_games, seed=seed)
+        adopted = chance <= acceptance_test.confidence  # else the copy of the first parent stays
     if adopted:
         team.do(_become, row, member, operator)
     return Birth(operator.name, adopted, chance)
@@ -246,7 +246,7 @@ def _found_steps(member: Member) -> list[int]:
 
 
 def _begin(team: Team, row: int, member: Member) -> int | None:
-    """Begin at step 0, warm-started or born; return the step of the first checkpoint, if any."""
+    """Begin fresh, warm-started or by an operator; return the first checkpoint's step, if any."""
     rules = member.config.checkpoint
     if rules.resume == "must":
         raise ConflictError(
@@ -264,5 +264,5 @@ def _how_it_began(member: Member, step: int | None, first: int | None) -> str:
     if first is None:
         return "begins at step 0"
     unused = member.config.checkpoint.warm_start is not None
-    how = "goes on from" if step is not None else f"is born by {member.lineage.operator.name} at"
+    how = "goes on from" if step is not None else f"is created by {member.lineage.operator.name} at"
     return f"{how} step {first}{'; warm_start is for a fresh one' if unused else ''}"

@@ -125,11 +125,11 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
 
 def ended_trials(view: "StudyView") -> "EndedTrials":
     from hpsearch.cluster.garbage import EndedTrials
-    from hpsearch.study.breeding.lineage import dead_ends
+    from hpsearch.study.breeding.lineage import unreferenced
     from hpsearch.study.records import COMPLETE, FAIL, PRUNED
 
     state = view.state
-    unneeded = sorted(dead_ends(state))
+    unneeded = sorted(unreferenced(state))
     finished = {trial.number for trial in state.told(COMPLETE)} - {*unneeded}
     given_up = [trial.number for how in (PRUNED, FAIL) for trial in state.told(how)]
     return EndedTrials(

@@ -10,7 +10,7 @@ from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, 
 
 Share = Annotated[float, Range(low=0.0, high=1.0)]
 PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
-GivingWay = Annotated[float, Range(low=0.0, high=0.5)]
+ReplacedShare = Annotated[float, Range(low=0.0, high=0.5)]
 Confidence = Annotated[float, Range(low=0.5, high=1.0)]
 
 ParetoObjective = Literal["strength", "robustness", "size", "novelty"]
@@ -66,7 +66,7 @@ class Truncation:
     """The worst members are replaced by children of the best."""
 
     name: Literal["truncation"] = "truncation"
-    share: GivingWay = 0.25
+    share: ReplacedShare = 0.25
     """of the members"""
     confidence: Confidence = 0.9
     """a member is replaced only if the chance that the parent is stronger is at least this"""
@@ -91,7 +91,7 @@ class Pareto:
 
     name: Literal["pareto"]
     objectives: tuple[ParetoObjective, ...] = ("strength", "robustness", "size")
-    share: GivingWay = 0.25
+    share: ReplacedShare = 0.25
     """of the members"""
     confidence: Confidence = 0.9
     """a member is replaced only if the parent lies in a better front with at least this chance"""
@@ -190,7 +190,7 @@ class Adoption:
 
 @dataclass(frozen=True)
 class Closing:
-    """Generations after the last interval, whose children play as they are born, without training.
+    """Generations after the last interval, whose children play untrained, as they are created.
 
     They are made of what members have become, and are no trials of the budget.
     """

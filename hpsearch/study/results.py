@@ -212,7 +212,9 @@ class Results(DriverPart):
             "birth": None if birth is None else asdict(birth),
             "node": None,
             "takeovers": [asdict(exploit) for exploit in exchanges.takeovers],
-            "lent": [asdict(descent.node(loan.step, loan.sha256)) for loan in exchanges.loans],
+            "lent": [
+                asdict(descent.node(donation.step, donation.sha256)) for donation in exchanges.loans
+            ],
         }
         if outcome == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))

@@ -88,7 +88,7 @@ TRIAL_ROWS: Final = RowKind(
         "reported": _by_number,
         "losses": lambda losses: [Loss(**(loss | {"log": tuple(loss["log"])})) for loss in losses],
         "origin": PlannedTrial.of,
-        "takeovers": lambda takeovers: tuple(Exploit(**takeover) for takeover in takeovers),
+        "takeovers": lambda takeovers: tuple(Exploit(**exploit) for exploit in takeovers),
     },
 )
 JOB_ROWS: Final = RowKind(

@@ -264,7 +264,7 @@ def _told(state: StudyState, event: Event) -> None:
         node, birth = event.data.get("node"), event.data.get("birth")
         trial.sha256 = None if node is None else node["sha256"]
         trial.is_adopted = birth is not None and bool(birth.get("adopted"))
-        trial.takeovers = tuple(Exploit(**takeover) for takeover in event.data.get("takeovers", ()))
+        trial.takeovers = tuple(Exploit(**exploit) for exploit in event.data.get("takeovers", ()))
         seconds = trial.seconds_trained(event.at)
         if trial.token is not None and trial.began_at is None:  # not known: since it was given
             seconds += max(0.0, event.at - trial.announced_at)

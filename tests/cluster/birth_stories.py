@@ -1,4 +1,4 @@
-"""What the tests of births share: parents that have learned, and children that are to be born."""
+"""What the tests of births share: parents that have learned, and children to create from them."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -114,7 +114,7 @@ def test_the_name_of_a_parents_checkpoint_need_not_tell_its_step(member, error: 
     [
         (None, None, None, "begins at step 0"),
         (None, 8, 8, "goes on from step 8"),
-        (20, None, 20, "is born by clone at step 20"),
+        (20, None, 20, "is created by clone at step 20"),
         (20, 24, 24, "goes on from step 24"),
     ],
 )

@@ -133,12 +133,12 @@ def test_gc_keeps_parents_champions_and_members(study, capsys):
         for row in query(study, "SELECT data FROM hpsearch_events WHERE kind = 'bred'")
         if json.loads(row[0])["match"]
     }
-    dead_ends = set(born) - parents - set(newest.values()) - champions
-    assert dead_ends
+    unreferenced = set(born) - parents - set(newest.values()) - champions
+    assert unreferenced
 
     of_trials = {
         trial: len(list((trial_folder(study, trial) / "checkpoints").glob("step-*")))
         for trial in born
     }
     # Of a trial that is kept, the last one alone is needed.
-    assert freed == sum(saved - (trial not in dead_ends) for trial, saved in of_trials.items())
+    assert freed == sum(saved - (trial not in unreferenced) for trial, saved in of_trials.items())

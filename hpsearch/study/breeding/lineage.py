@@ -103,7 +103,7 @@ class TrialAncestry:
         return Node(number, step, sha256, hashes, operator, adopted, self.seed, changes)
 
 
-def dead_ends(state: StudyState) -> Iterator[int]:
+def unreferenced(state: StudyState) -> Iterator[int]:
     """Yield the finished trials from which none comes or will: no parent, champion or member."""
     population = state.population
     if not population.has_begun:
