@@ -62,7 +62,7 @@ def explained(config: Any) -> str:
     return text
 
 
-def remark(text: str, depth: int = 0) -> list[str]:
+def comment(text: str, depth: int = 0) -> list[str]:
     """Return a sentence as lines of comments."""
     lead = f"{INDENT * depth}# "
     return textwrap.wrap(
@@ -110,7 +110,7 @@ class _Writer:
         if blocks and options not in self._listed:
             self._listed.add(options)
             for block in blocks:
-                yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
+                yield from comment(f"or {_form(block)}: {class_note(block)}", depth)
 
     def _kinds(self, kinds: tuple[Any, ...], depth: int) -> Iterator[str]:
         """Yield what may stand in a list or mapping, and what its keys mean."""
@@ -119,12 +119,12 @@ class _Writer:
         self._listed.add(kinds)
         noted = set()
         for kind in kinds:
-            yield from remark(f"each is {_form(kind)}: {class_note(kind)}", depth)
+            yield from comment(f"each is {_form(kind)}: {class_note(kind)}", depth)
         for kind in kinds:
             for key, hint in field_hints(kind).items():
                 note = "" if key == _tag(kind) else _what(kind, key, hint)
                 if note and (key, note) not in noted:
-                    yield from remark(f"{key}: {note}", depth)
+                    yield from comment(f"{key}: {note}", depth)
                 noted.add((key, note))
 
 
@@ -157,7 +157,7 @@ def _line(text: str, note: str, depth: int) -> Iterator[str]:
     if not note:
         yield text
     elif len(text) > LONGEST:
-        yield from remark(note, depth)
+        yield from comment(note, depth)
         yield text
     else:
         start = max(COLUMN, len(text) + 2)

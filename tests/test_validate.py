@@ -18,7 +18,7 @@ from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
-from hpsearch.study.spec_warnings import example_trial, remarks
+from hpsearch.study.spec_warnings import example_trial, warnings_of
 from hpsearch.trainers.algorithms import TRAINERS
 from hpsearch.trainers.config import read_config
 
@@ -243,15 +243,15 @@ def test_gpus_are_counted_by_the_profile(tmp_path):
 def test_gpus_that_no_job_would_use_are_told(tmp_path):
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     write_trainer(tmp_path)
-    (said,) = remarks(load(tmp_path, SLURM))
+    (said,) = warnings_of(load(tmp_path, SLURM))
     assert "train on device cpu, which leaves them idle; set device: cuda" in said
     devices = {"type": "categorical", "choices": ["cpu", "cuda"]}
-    assert remarks(load(tmp_path, SLURM | {"space/device": devices})) == []
+    assert warnings_of(load(tmp_path, SLURM | {"space/device": devices})) == []
     write_trainer(tmp_path, {"device": "cuda"})
-    assert remarks(load(tmp_path, SLURM)) == []
+    assert warnings_of(load(tmp_path, SLURM)) == []
     without = PROFILE | {"gpus_per_task": 0, "gpu_type": None}
     (tmp_path / "site.yaml").write_text(yaml_file.dump(without))
-    (said,) = remarks(load(tmp_path, SLURM))
+    (said,) = warnings_of(load(tmp_path, SLURM))
     assert "jobs ask for no GPU" in said
 
 
@@ -288,7 +288,7 @@ def test_how_many_jobs_the_gpus_of_this_machine_allow(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
     write_trainer(tmp_path, {"device": "cuda", "shards": 4})
-    warnings = remarks(load(tmp_path, {"executor": {"name": "local", **executor}}))
+    warnings = warnings_of(load(tmp_path, {"executor": {"name": "local", **executor}}))
     assert [warning.partition(";")[0] for warning in warnings] == [
         warning.partition(";")[0] for warning in said
     ]
@@ -299,17 +299,17 @@ def test_gpus_of_this_machine_that_no_job_would_use(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("PATH", str(tmp_path))
     write_trainer(tmp_path)
-    idle, at_once = remarks(load(tmp_path, {"executor": {"name": "local", "gpus_per_job": 1}}))
+    idle, at_once = warnings_of(load(tmp_path, {"executor": {"name": "local", "gpus_per_job": 1}}))
     assert "which leaves the GPUs idle" in idle
     assert at_once == "1 job trains at once, each on 1 of 1 GPU (0)"
-    assert remarks(load(tmp_path)) == []
+    assert warnings_of(load(tmp_path)) == []
 
 
 def test_metrics_for_others_without_a_token_are_told(tmp_path):
     served = {"port": 9464, "host": "0.0.0.0"}
-    (said,) = remarks(load(tmp_path, {"prometheus": served}))
+    (said,) = warnings_of(load(tmp_path, {"prometheus": served}))
     assert "no metrics are served at prometheus.host 0.0.0.0" in said
-    assert remarks(load(tmp_path, {"prometheus": served | {"token": "token"}})) == []
+    assert warnings_of(load(tmp_path, {"prometheus": served | {"token": "token"}})) == []
 
 
 def test_another_study_of_the_name_says_nothing(tmp_path):

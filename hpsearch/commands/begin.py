@@ -116,7 +116,7 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch import yaml_file
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.report.forecast import forecast
-    from hpsearch.study.spec_warnings import example_trial, remarks
+    from hpsearch.study.spec_warnings import example_trial, warnings_of
 
     path = Path(study)
     check_places(path, runs)
@@ -128,7 +128,7 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
             "study": read.spec.name,
             "configurations": number,
             "trials": read.spec.budget.trials,
-            "remarks": remarks(read),
+            "remarks": warnings_of(read),
             "cost": asdict(cost),
             "sbatch": sbatch,
             "example": example.config,
@@ -139,8 +139,8 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
     size = "infinitely many" if number is None else str(number)
     print(f"{path} is a valid study: {read.spec.budget.trials} trials of {size} configurations")
     print(f"cost: {cost_text(cost)}")
-    for remark in remarks(read):
-        print(f"note: {remark}")
+    for warning in warnings_of(read):
+        print(f"note: {warning}")
     for job, lines in sbatch.items():
         print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
     print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")

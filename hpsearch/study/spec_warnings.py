@@ -19,13 +19,13 @@ from hpsearch.trainers.config.ending import NEVER
 GP_TRIALS = 500
 
 
-def remarks(study: Study) -> list[str]:
+def warnings_of(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
     executor = study.spec.executor
     if isinstance(executor, options.SlurmOptions):
-        sentences = [*_profile_remarks(study, executor)]
+        sentences = [*_profile_warnings(study, executor)]
     else:
-        sentences = [*_local_gpu_remarks(study, executor)]
+        sentences = [*_local_gpu_warnings(study, executor)]
     prometheus = study.spec.prometheus
     if prometheus is not None and prometheus.token is None and not prometheus.is_local:
         sentences.append(
@@ -33,12 +33,12 @@ def remarks(study: Study) -> list[str]:
             "reach, without a prometheus.token; write one, or leave host out"
         )
     if study.spec.population is not None:
-        return [*sentences, *_population_remarks(study, study.spec.population)]
-    sentences += _ending_remarks(study)
-    return [*sentences, *_sampler_remarks(study)]
+        return [*sentences, *_population_warnings(study, study.spec.population)]
+    sentences += _ending_warnings(study)
+    return [*sentences, *_sampler_warnings(study)]
 
 
-def _ending_remarks(study: Study) -> Iterator[str]:
+def _ending_warnings(study: Study) -> Iterator[str]:
     """Say that trials may end early, by the keys of `end` of any base or searched."""
     rules = [rule for base in study.bases.values() for rule in base.get(END, NEVER).items()]
     keys = {f"{END}.{key}" for key, value in rules if value is not None}
@@ -50,7 +50,7 @@ def _ending_remarks(study: Study) -> Iterator[str]:
         )
 
 
-def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator[str]:
+def _local_gpu_warnings(study: Study, executor: options.LocalOptions) -> Iterator[str]:
     if not study.gpus_per_job:
         return
     if not study.uses_gpus:
@@ -62,7 +62,7 @@ def _local_gpu_remarks(study: Study, executor: options.LocalOptions) -> Iterator
     yield gpus.jobs_text(executor.jobs) if gpus.shortage is None else gpus.shortage
 
 
-def _profile_remarks(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
+def _profile_warnings(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
     asked = load_profile(study.path.parent / executor.profile).gpus_per_task
     if asked and not study.uses_gpus:
         yield (
@@ -73,7 +73,7 @@ def _profile_remarks(study: Study, executor: options.SlurmOptions) -> Iterator[s
         yield "jobs ask for no GPU, but trials train on cuda; set device: cpu, or gpus_per_task: 1"
 
 
-def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:
+def _population_warnings(study: Study, population: PopulationOptions) -> Iterator[str]:
     rounds, rest = divmod(study.spec.budget.trials, population.members)
     yield (
         f"{population.members} members train {rounds} intervals of {population.interval:,} steps "
@@ -92,7 +92,7 @@ def _population_remarks(study: Study, population: PopulationOptions) -> Iterator
         )
 
 
-def _sampler_remarks(study: Study) -> Iterator[str]:
+def _sampler_warnings(study: Study) -> Iterator[str]:
     space, num_trials = study.space, study.spec.budget.trials
     match study.spec.sampler:
         case options.CMAESOptions():

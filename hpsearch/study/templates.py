@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpsearch.errors import DiskError, UsageError, unknown_name
-from hpsearch.explained import explained, remark
+from hpsearch.explained import comment, explained
 from hpsearch.files import shipped, write_text
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import FloatParameter, Parameter
@@ -131,7 +131,7 @@ def _paragraphs(source: Path) -> list[str]:
 
 
 def _comment(paragraphs: list[str]) -> str:
-    blocks = ("\n".join(remark(paragraph)) for paragraph in paragraphs)
+    blocks = ("\n".join(comment(paragraph)) for paragraph in paragraphs)
     return "\n#\n".join(blocks) + "\n"
 
 

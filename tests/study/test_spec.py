@@ -14,7 +14,7 @@ from hpsearch.errors import ConfigError, StorageError
 from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
 from hpsearch.study.spec import load_spec, spec_hash, spec_json
 from hpsearch.study.spec_checks import rank_problems
-from hpsearch.study.spec_warnings import remarks
+from hpsearch.study.spec_warnings import warnings_of
 from hpsearch.study.url import hide_password, storage_url, url_problem
 from hpsearch.trainers.config import read_config
 
@@ -456,22 +456,22 @@ def test_password_is_hidden(url: str, shown: str) -> None:
     assert hide_password(url) == shown
 
 
-def test_remarks_name_what_may_surprise(tmp_path: Path) -> None:
-    assert remarks(load(tmp_path)) == []
+def test_warnings_name_what_may_surprise(tmp_path: Path) -> None:
+    assert warnings_of(load(tmp_path)) == []
     cmaes = load(tmp_path, sampler={"name": "cmaes"})
-    assert remarks(cmaes)[0].endswith("stay random: host.net_arch")
+    assert warnings_of(cmaes)[0].endswith("stay random: host.net_arch")
     gp = load(tmp_path, sampler={"name": "gp"}, budget={"trials": 5000})
-    assert "cube of the trials" in remarks(gp)[0]
+    assert "cube of the trials" in warnings_of(gp)[0]
     breeding = {"members": 6, "interval": 500}
     population = load(tmp_path, population=breeding, sampler={"name": "qmc"})
-    assert remarks(population) == [
+    assert warnings_of(population) == [
         "6 members train 2 intervals of 500 steps each, and 4 of them one more"
     ]
-    drawn = remarks(load(tmp_path, population=breeding, budget={"trials": 18}))
+    drawn = warnings_of(load(tmp_path, population=breeding, budget={"trials": 18}))
     assert drawn[0] == "6 members train 3 intervals of 500 steps each"
     assert "sampler tpe learns from values" in drawn[1]
     grid = load(tmp_path, sampler={"name": "grid"}, space={"host.net_arch": NET_ARCH})
-    assert "2 configurations, fewer than the 16 trials" in remarks(grid)[0]
+    assert "2 configurations, fewer than the 16 trials" in warnings_of(grid)[0]
 
 
 def test_reading_a_study_file_loads_neither_optuna_nor_sqlalchemy(tmp_path: Path) -> None:
