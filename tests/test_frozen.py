@@ -18,7 +18,7 @@ CHANGING = {
     "cluster.worker._Match",
     "dashboard.app.ResponseCache",
     "dashboard.app.StudyConclusions",
-    "study.gauges.GaugeKeeper",
+    "study.gauges.GaugeServer",
     "study.observe.Observer",
     "study.recorder.Outage",
     "study.records.Job",

@@ -16,7 +16,7 @@ from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
 from hpsearch.study.events import DriverLog
-from hpsearch.study.gauges import DriverFigures, GaugeKeeper
+from hpsearch.study.gauges import DriverFigures, GaugeServer
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
@@ -140,7 +140,7 @@ class Drive:
         self._open_outage = partial(open_outage, folder, flag, waits_at_start=is_detached)
         self._outage = self._open_outage()
         self._notes = DriverNotes(folder)
-        self._gauges = GaugeKeeper(study.spec.prometheus, self._tell)
+        self._gauges = GaugeServer(study.spec.prometheus, self._tell)
 
     def run(self) -> StudyView:
         """Drive to the end; raises ConflictError, or StorageError if SQL stays away."""

@@ -149,7 +149,7 @@ REMEDY: Final = "another study may have it; give prometheus of the study file an
 
 
 @dataclass
-class GaugeKeeper:
+class GaugeServer:
     """Keeps what is served up to date; whatever fails switches it off with a sentence."""
 
     options: PrometheusOptions | None  # where to serve; None: nowhere

@@ -17,7 +17,7 @@ from views import Story, rho
 from hpsearch.cluster.records import Heartbeat
 from hpsearch.monitor.prometheus import Histogram, MetricsSnapshot
 from hpsearch.study import gauges as gauges_module
-from hpsearch.study.gauges import REFRESH_SECONDS, DriverFigures, GaugeKeeper, gauges
+from hpsearch.study.gauges import REFRESH_SECONDS, DriverFigures, GaugeServer, gauges
 from hpsearch.study.options import PrometheusOptions
 
 QUIET = DriverFigures(round_seconds=0.25, num_calls=7, is_refused=False, heartbeats={})
@@ -225,15 +225,15 @@ def scraped(port: int) -> dict:
 
 def test_one_look_every_five_seconds(story, port):
     clock, told = Clock(), []
-    keeper = GaugeKeeper(PrometheusOptions(port), told.append, clock=clock)
+    server = GaugeServer(PrometheusOptions(port), told.append, clock=clock)
     try:
         for at, number, expected in ((0.0, 0, 1), (4.9, 1, 1), (5.0, 2, 3)):
             clock.now = at
             story.ask(number)
-            keeper.keep(story.view, QUIET)
+            server.keep(story.view, QUIET)
             assert scraped(port)["hpsearch_study_trials", "waiting"] == expected
     finally:
-        keeper.close()
+        server.close()
     assert told == []
     with socket.socket() as again:  # the port has been given back
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -243,13 +243,13 @@ def test_one_look_every_five_seconds(story, port):
 def test_counters_never_fall(story, port):
     """A killed job takes back what it did since its last checkpoint."""
     clock = Clock()
-    keeper = GaugeKeeper(PrometheusOptions(port), pytest.fail, clock=clock)
+    server = GaugeServer(PrometheusOptions(port), pytest.fail, clock=clock)
     try:
         story.ask(0)
         begun(story, 0, job="00001", announced=0.0, began=0.0, gpus=1.0)
         seen = []
         for step, rate in ((50, 2.0), (40, 1.0), (60, 3.0)):
-            keeper.keep(story.view, DriverFigures(0.0, 0, False, {0: beat(step, rate)}))
+            server.keep(story.view, DriverFigures(0.0, 0, False, {0: beat(step, rate)}))
             clock.now += REFRESH_SECONDS
             figures = scraped(port)
             seen.append(
@@ -259,20 +259,20 @@ def test_counters_never_fall(story, port):
                 ]
             )
     finally:
-        keeper.close()
+        server.close()
     assert seen == [[50, 2.0], [50, 1.0], [60, 3.0]]
 
 
 def test_a_port_that_is_taken_is_told_once(story, port):
     clock, told = Clock(), []
-    keeper = GaugeKeeper(PrometheusOptions(port), told.append, clock=clock)
+    server = GaugeServer(PrometheusOptions(port), told.append, clock=clock)
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
         other.listen()
         for _ in range(3):
-            keeper.keep(story.view, QUIET)
+            server.keep(story.view, QUIET)
             clock.now += REFRESH_SECONDS
-    keeper.close()
+    server.close()
     (sentence,) = told
     assert sentence.startswith("the study goes on without metrics for Prometheus: port ")
     assert f"{port} of 127.0.0.1 cannot be used (Address already in use)" in sentence
@@ -281,12 +281,12 @@ def test_a_port_that_is_taken_is_told_once(story, port):
 
 def test_a_failure_while_it_serves_gives_the_port_back(story, port, monkeypatch):
     clock, told = Clock(), []
-    keeper = GaugeKeeper(PrometheusOptions(port), told.append, clock=clock)
-    keeper.keep(story.view, QUIET)
+    server = GaugeServer(PrometheusOptions(port), told.append, clock=clock)
+    server.keep(story.view, QUIET)
     assert scraped(port)["hpsearch_study_budget_trials",] == 6
     monkeypatch.setattr(gauges_module, "gauges", lambda *arguments: 1 / 0)
     clock.now += REFRESH_SECONDS
-    keeper.keep(story.view, QUIET)
+    server.keep(story.view, QUIET)
     assert told == ["the study goes on without metrics for Prometheus: division by zero"]
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -297,8 +297,8 @@ def test_a_failure_while_it_serves_gives_the_port_back(story, port, monkeypatch)
 def test_an_address_of_another_machine_is_told(story, port, host, monkeypatch):
     told = []
     monkeypatch.setenv(VARIABLE, TOKEN)
-    keeper = GaugeKeeper(PrometheusOptions(port, host, f"env:{VARIABLE}"), told.append)
-    keeper.keep(story.view, QUIET)
+    server = GaugeServer(PrometheusOptions(port, host, f"env:{VARIABLE}"), told.append)
+    server.keep(story.view, QUIET)
     (sentence,) = told
     assert f"port {port} of {host} cannot be used" in sentence
 
@@ -328,15 +328,15 @@ def test_with_a_token_nothing_is_told_without_it(story, port, host, source, monk
     path.write_text(f"{TOKEN}\n")
     path.chmod(0o600)
     token = "token" if source == "file" else f"env:{VARIABLE}"
-    keeper = GaugeKeeper(PrometheusOptions(port, host, token), pytest.fail)
+    server = GaugeServer(PrometheusOptions(port, host, token), pytest.fail)
     try:
-        keeper.keep(story.view, QUIET)
+        server.keep(story.view, QUIET)
         for wrong in (None, "", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer ", f"Bearer {TOKEN}x"):
             assert status(port, wrong) == 401
         assert status(port, "Bearer \xe9") == 401
         assert status(port, f"Bearer {TOKEN}") == status(port, f"bearer {TOKEN}") == 200
     finally:
-        keeper.close()
+        server.close()
 
 
 @pytest.mark.parametrize(
@@ -361,8 +361,8 @@ def test_without_a_token_of_its_own_nothing_is_served(story, port, host, token, 
         (folder / name).chmod(0o644 if name == "open" else 0o600)
     os.mkfifo(folder / "pipe", 0o600)
     told = []
-    keeper = GaugeKeeper(PrometheusOptions(port, host, token), told.append)
-    keeper.keep(story.view, QUIET)
+    server = GaugeServer(PrometheusOptions(port, host, token), told.append)
+    server.keep(story.view, QUIET)
     (sentence,) = told
     assert all(word in sentence for word in words), sentence
     with socket.socket() as free:  # nothing listens
@@ -377,8 +377,8 @@ def test_loopback_needs_no_token(host):
 def test_a_missing_package_is_told(story, port, monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     told = []
-    keeper = GaugeKeeper(PrometheusOptions(port), told.append)
-    keeper.keep(story.view, QUIET)
+    server = GaugeServer(PrometheusOptions(port), told.append)
+    server.keep(story.view, QUIET)
     (sentence,) = told
     assert "pip install 'hpsearch[monitor]'" in sentence
 
@@ -386,7 +386,7 @@ def test_a_missing_package_is_told(story, port, monkeypatch):
 def test_nothing_is_served_unasked(story, monkeypatch):
     for served in ("Endpoint", "MetricsSnapshot"):
         monkeypatch.setattr(gauges_module, served, pytest.fail)
-    GaugeKeeper(None, pytest.fail).keep(story.view, QUIET)
+    GaugeServer(None, pytest.fail).keep(story.view, QUIET)
 
 
 # The dashboard of Grafana.
