@@ -65,7 +65,7 @@ class FakeJob:
 
     job: JobDir
     plan: JobPlan
-    supply: TrialQueue
+    queue: TrialQueue
     left: list[Member] = field(default_factory=list)
     step: dict[int, int] = field(default_factory=dict)
     began: bool = False
@@ -213,17 +213,17 @@ class FakeExecutor:
         """Let others take the rows of those that have ended, where they are measured together."""
         if not known.plan.refills:
             return
-        known.supply.look()
+        known.queue.look()
         while known.left and len(known.left) < known.rows:
             shape = shape_key(known.left[0].config)
-            member = known.supply.take_one(
-                shape, lambda other: self._steps_until_seat(known, other) == 0
+            member = known.queue.take_one(
+                shape, lambda other: self._steps_until_refill(known, other) == 0
             )
             if member is None:
                 return
             self._begin(known, [member])
 
-    def _steps_until_seat(self, known: FakeJob, member: Member) -> int:
+    def _steps_until_refill(self, known: FakeJob, member: Member) -> int:
         oldest = known.left[0]
         step, interval = known.step[oldest.assignment.trial], oldest.config.evaluation.interval
         return steps_until_together(step, _newest(member), interval)
@@ -237,20 +237,20 @@ class FakeExecutor:
 
     def _waits(self, known: FakeJob) -> bool:
         """Return whether a job without trials stays for more."""
-        known.supply.look()
-        supply = known.supply
-        return not known.interrupted and (supply.matches or not supply.is_over)
+        known.queue.look()
+        queue = known.queue
+        return not known.interrupted and (queue.matches or not queue.is_over)
 
     def _take_more(self, known: FakeJob) -> None:
-        known.supply.look()
-        match = known.supply.take_match()
+        known.queue.look()
+        match = known.queue.take_match()
         if match is not None:
             self._play(known, match)
             return
         self._take(known)
 
     def _take(self, known: FakeJob) -> None:
-        members = known.supply.take()
+        members = known.queue.take()
         known.began, known.rows = True, max(len(members), known.rows if known.plan.refills else 0)
         self._begin(known, members)
 
@@ -284,7 +284,7 @@ class FakeExecutor:
         ]
         if len(known.left) < known.rows:
             oldest, config = steps[0]
-            firsts = map(_newest, known.supply.waiting_with(shape_key(config)))
+            firsts = map(_newest, known.queue.waiting_with(shape_key(config)))
             joining = steps_until_next(oldest, firsts, config.evaluation.interval)
             strides += [] if joining is None else [joining]
         return min(strides)

@@ -131,7 +131,7 @@ class SimulatedJob:
         self._job = job
         # Read by `begin`, which comes before all else.
         self._plan: JobPlan
-        self._supply: TrialQueue
+        self._queue: TrialQueue
         self._course = course
         self._members: list[Member] = []
         self._step: dict[int, int] = {}
@@ -151,17 +151,17 @@ class SimulatedJob:
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
         self._plan = self._job.plan.required()
-        self._supply = TrialQueue(self._job, self._plan)
+        self._queue = TrialQueue(self._job, self._plan)
         self._take()
         return self._next(now)
 
     def _take(self) -> None:
         """Let all that wait and have one shape begin, where none trains."""
-        members = self._supply.take()
+        members = self._queue.take()
         self._num_rows = max(len(members), self._num_rows if self._plan.refills else 0)
-        self._seat(members)
+        self._begin(members)
 
-    def _seat(self, members: list[Member]) -> None:
+    def _begin(self, members: list[Member]) -> None:
         """Let trials go on from what was saved."""
         self._members += members
         self._resume(members)
@@ -191,20 +191,20 @@ class SimulatedJob:
         """Let trials that were given meanwhile take free rows, in step with the others."""
         if not self._plan.refills or not self._members:
             return
-        self._supply.look()
+        self._queue.look()
         while self._members and len(self._members) < self._num_rows:
-            member = self._supply.take_one(
-                self._shape, lambda other: self._steps_until_seat(other) == 0
+            member = self._queue.take_one(
+                self._shape, lambda other: self._steps_until_refill(other) == 0
             )
             if member is None:
                 return
-            self._seat([member])
+            self._begin([member])
 
     @property
     def _shape(self) -> str:
         return shape_key(self._members[0].config)
 
-    def _steps_until_seat(self, member: Member) -> int:
+    def _steps_until_refill(self, member: Member) -> int:
         """Return after how many steps of the others one that waits may begin."""
         oldest = self._members[0]
         interval = oldest.config.evaluation.interval
@@ -266,7 +266,7 @@ class SimulatedJob:
             for due in _due(member.config)
         ]
         if len(self._members) < self._num_rows:
-            oldest, firsts = self._members[0], map(_newest, self._supply.waiting_with(self._shape))
+            oldest, firsts = self._members[0], map(_newest, self._queue.waiting_with(self._shape))
             interval = oldest.config.evaluation.interval
             joining = steps_until_next(self._step_of(oldest), firsts, interval)
             due += [] if joining is None else [joining]
@@ -274,17 +274,17 @@ class SimulatedJob:
 
     def _poll(self, now: float) -> float | None:
         """Take more trials, or look for them again in a moment; None if there will be none."""
-        self._supply.look()
-        if self._supply.waiting:
+        self._queue.look()
+        if self._queue.waiting:
             self._idle_since = None
             self._take()
             return self._next(now)
-        self._match = self._supply.take_match()
+        self._match = self._queue.take_match()
         if self._match is not None:
             self._idle_since = None
             return MATCH_SECONDS
         self._idle_since = now if self._idle_since is None else self._idle_since
-        is_over = self._supply.is_over or now - self._idle_since > self._plan.pilot_seconds
+        is_over = self._queue.is_over or now - self._idle_since > self._plan.pilot_seconds
         return None if is_over else GLANCE_SECONDS
 
     def _steps_since(self, now: float) -> int:

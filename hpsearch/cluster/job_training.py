@@ -224,7 +224,7 @@ class JobTraining:
             due.append(self._checkpoints.steps_until_due(step))
             due.append(slots.members[row].config.steps - step)
         others = (
-            self._steps_until_seat(),
+            self._steps_until_refill(),
             self._local_matches.steps_until_due(),
             self._endings.steps_until_due(),
         )
@@ -280,17 +280,17 @@ class JobTraining:
         if time.monotonic() >= self._next_look:
             self._queue.look()
             self._next_look = time.monotonic() + LOOK_SECONDS
-        while self._seat(self._queue):
+        while self._take_slots(self._queue):
             self._settle()
             self._measure_missed()
             self._finish()  # as above: a new member may go on from its last step
         if self._slots.free:
             self._settle()
 
-    def _seat(self, queue: TrialQueue) -> bool:
+    def _take_slots(self, queue: TrialQueue) -> bool:
         """Begin all waiting trials that may and have a row; return whether there were any."""
         slots, oldest = self._slots, self._slots.oldest_step
-        seated: dict[int, int | None] = {}  # by row: the step of the newest checkpoint
+        resumed: dict[int, int | None] = {}  # by row: the step of the newest checkpoint
         interval = self._config.evaluation.interval
 
         def may_begin(member: Member) -> bool:
@@ -298,20 +298,20 @@ class JobTraining:
 
         while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
             self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
-            row = slots.seat(member)
+            row = slots.refill(member)
             saved, errors = go_on(slots.team, {row: member}, in_step=False)
             self._checkpoints.note(saved)
-            seated[row] = saved.get(member.number)
+            resumed[row] = saved.get(member.number)
             for row, error in errors.items():  # the others train on
                 slots.give_up(row, error)
-        if seated:
+        if resumed:
             slots.read_steps()
-        for row, step in seated.items():
+        for row, step in resumed.items():
             if row in slots.members:
                 self._endings.resume(row, step)
-        return bool(seated)
+        return bool(resumed)
 
-    def _steps_until_seat(self) -> int | None:
+    def _steps_until_refill(self) -> int | None:
         oldest = self._slots.oldest_step
         if self._queue is None or oldest is None or not self._slots.free:
             return None

@@ -109,8 +109,8 @@ class LocalMatches:
         # could not repeat their games.
         for axis, role in enumerate(ROLES):
             if role in trainer.config.learning():
-                seated = [*rows, *range(trainer.num_members, moves.shape[axis])]
-                moves = moves.take(seated, axis=axis)
+                occupied = [*rows, *range(trainer.num_members, moves.shape[axis])]
+                moves = moves.take(occupied, axis=axis)
         return moves
 
     # What becomes of them.

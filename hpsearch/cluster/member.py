@@ -175,17 +175,17 @@ class TrialQueue:
         return self.matches.pop(0) if self.matches else None
 
 
-def steps_until_together(seated_step: int, first: int, interval: int) -> int:
+def steps_until_together(step_now: int, first: int, interval: int) -> int:
     """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    It is then measured together with one that is at its step ``seated_step`` now.
+    It is then measured together with one that is at its step ``step_now`` now.
     """
-    return (first - seated_step) % interval
+    return (first - step_now) % interval
 
 
-def steps_until_next(seated_step: int, firsts: Iterable[int], interval: int) -> int | None:
+def steps_until_next(step_now: int, firsts: Iterable[int], interval: int) -> int | None:
     """Return after how many more steps a waiting trial may begin, of these first steps, if any."""
-    waits = (steps_until_together(seated_step, first, interval) or interval for first in firsts)
+    waits = (steps_until_together(step_now, first, interval) or interval for first in firsts)
     return min(waits, default=None)
 
 
@@ -216,7 +216,7 @@ def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[
 
 
 class Slots:
-    """Which member sits in which row of the trainer of each rank."""
+    """Which member has which row of the trainer of each rank."""
 
     def __init__(self, members: Sequence[Member], team: Team) -> None:
         self.team = team
@@ -230,7 +230,7 @@ class Slots:
         """by trial: what ended it before its steps were made"""
 
     def build(self, *, may_stay_empty: bool) -> None:
-        """Seat the members, fresh, in the trainer that is there if it fits, else in a new one.
+        """Put the members, fresh, into the trainer that is there if it fits, else into a new one.
 
         The members of that trainer, if any, have all ended; taking it over keeps what it has
         compiled. It fits if it has their shape and as many rows, or more if ``may_stay_empty``.
@@ -276,7 +276,8 @@ class Slots:
         steps: list[int] = self.trainer.step.tolist()
         self.steps = {row: steps[row] for row in self.members}
 
-    def seat(self, member: Member) -> int:
+    def refill(self, member: Member) -> int:
+        """Let a member take a free row; return the row."""
         row = self.free[0]
         self.members[row], self.steps[row] = member, 0
         self.team.do(Trainer.begin, row, member.config)
@@ -300,17 +301,17 @@ class Slots:
             self.steps = {kept.index(row): step for row, step in self.steps.items()}
 
     def statistics(self) -> Mapping[str, Tensor]:
-        return {name: self._seated(rows) for name, rows in self.trainer.statistics().items()}
+        return {name: self._taken(rows) for name, rows in self.trainer.statistics().items()}
 
     def layers(self) -> LayerTensors:
         layers = self.trainer.layers()
         gradients = layers.gradients.items()
         return LayerTensors(
-            {name: self._seated(rows) for name, rows in layers.weights.items()},
-            {name: None if rows is None else self._seated(rows) for name, rows in gradients},
+            {name: self._taken(rows) for name, rows in layers.weights.items()},
+            {name: None if rows is None else self._taken(rows) for name, rows in gradients},
         )
 
-    def _seated(self, rows: Tensor) -> Tensor:
+    def _taken(self, rows: Tensor) -> Tensor:
         """Return the rows of the members; all of them as they are, without a copy."""
-        seated = list(self.members)
-        return rows if seated == list(range(self.trainer.num_members)) else rows[seated]
+        taken = list(self.members)
+        return rows if taken == list(range(self.trainer.num_members)) else rows[taken]

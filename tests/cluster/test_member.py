@@ -88,14 +88,14 @@ def test_a_member_has_ended_with_its_last_step_or_before(members) -> None:
 
 
 @pytest.mark.parametrize("interval", [1, 4])
-def test_newcomers_begin_where_all_are_measured_together(interval: int) -> None:
-    for seated in range(9):
+def test_a_refilled_slot_begins_where_all_are_measured_together(interval: int) -> None:
+    for step_now in range(9):
         for first in range(9):
             expected = next(
-                ahead for ahead in range(interval) if (seated + ahead - first) % interval == 0
+                ahead for ahead in range(interval) if (step_now + ahead - first) % interval == 0
             )
-            assert steps_until_together(seated, first, interval) == expected
-            assert steps_until_next(seated, [first], interval) == (expected or interval)
+            assert steps_until_together(step_now, first, interval) == expected
+            assert steps_until_next(step_now, [first], interval) == (expected or interval)
     assert steps_until_next(3, [], interval) is None
     assert steps_until_next(3, [0, 1, 2], 4) == 1
 

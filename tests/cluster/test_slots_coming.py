@@ -39,7 +39,7 @@ from hpsearch.trainers.trainer import Trainer
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_a_newcomer_takes_the_slot_of_one_that_has_finished(
+def test_a_trial_refills_the_slot_of_one_that_has_finished(
     pilot, alone, monkeypatch, algorithm
 ) -> None:
     """The same trainer goes on; all are measured together; it learns what it would alone."""
@@ -62,7 +62,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_has_finished(
     assert_same_training(job.study.trial(1), alone(LONG, algorithm), 16)
 
 
-def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypatch) -> None:
+def test_a_trial_refills_the_slot_of_one_that_was_pruned(pilot, alone, monkeypatch) -> None:
     job, (new,) = pilot([LONG, {**LONG, "seed": 5}], [NEW])
 
     def prune() -> None:
@@ -79,7 +79,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypa
     assert_same_training(job.study.trial(2), alone(NEW), 12)
 
 
-def test_a_newcomer_begins_where_the_others_are_measured(pilot, monkeypatch) -> None:
+def test_a_slot_is_refilled_where_the_others_are_measured(pilot, monkeypatch) -> None:
     """Not where it is found, though a row is free."""
     job, (new,) = pilot([{**SHORT, "steps": 2}, LONG], [NEW])
     job.write_next(1, [new])
@@ -131,7 +131,7 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
         assert job.study.trial(assignment.trial).attempt(1).start.read().step == 0
 
 
-def test_newcomers_are_observed(pilot) -> None:
+def test_refilled_slots_are_observed(pilot) -> None:
     rules = {"monitor.training_log": True, "monitor.interval": 2, "monitor.layer_statistics": True}
     job, (new,) = pilot([{**SHORT, **rules}, {**LONG, **rules}], [{**NEW, **rules}])
     job.write_next(1, [new])
@@ -158,12 +158,12 @@ def test_training_stops_where_one_that_waits_may_take_a_free_row(pilot) -> None:
         alone.build([member.config] * rows)
         for step in (6, 8):
             training._slots.steps[0] = step
-            until.append(training._steps_until_seat())
+            until.append(training._steps_until_refill())
     assert until == [None, None, 2, 4]
     queue.waiting.clear()
-    assert training._steps_until_seat() is None
+    assert training._steps_until_refill() is None
     training._queue = None
-    assert training._steps_until_seat() is None
+    assert training._steps_until_refill() is None
 
 
 # Waiting.

@@ -1,4 +1,4 @@
-"""Members that end while others train, as newcomers or among them: they leave the others alone.
+"""Members that end while others train, in refilled slots or not: they leave the others alone.
 
 The driver's part is played as in test_slots_coming.py.
 """
@@ -30,7 +30,7 @@ def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch
     assert not job.study.trial(2).attempt(1).root.exists()
 
 
-def test_a_newcomer_is_saved_when_the_job_is_stopped(pilot, alone, monkeypatch) -> None:
+def test_a_refilled_slot_is_saved_when_the_job_is_stopped(pilot, alone, monkeypatch) -> None:
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
     at_step(monkeypatch, 6, terminate)
@@ -45,7 +45,7 @@ def test_a_newcomer_is_saved_when_the_job_is_stopped(pilot, alone, monkeypatch) 
     assert_same_training(again.study.trial(1), alone(LONG), 16)
 
 
-def test_a_newcomer_that_is_fenced_writes_nothing_more(pilot, monkeypatch) -> None:
+def test_a_fenced_trial_in_a_refilled_slot_writes_nothing_more(pilot, monkeypatch) -> None:
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
     before = {}
@@ -66,7 +66,7 @@ def test_a_newcomer_that_is_fenced_writes_nothing_more(pilot, monkeypatch) -> No
     assert ended(job, 1) == ("finished", 16)
 
 
-def test_a_newcomer_that_is_cancelled_says_so(pilot, monkeypatch) -> None:
+def test_a_cancelled_trial_in_a_refilled_slot_says_so(pilot, monkeypatch) -> None:
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
     failed = Control(new.token, "failed")
@@ -87,7 +87,7 @@ def test_one_that_is_told_to_end_while_it_waits_says_so_and_leaves_its_place(pil
     assert not job.study.trial(2).metrics.exists()
 
 
-def test_a_newcomer_that_cannot_begin_ends_alone(pilot, monkeypatch) -> None:
+def test_a_trial_that_cannot_refill_a_slot_ends_alone(pilot, monkeypatch) -> None:
     rules = {"checkpoint.resume": "must"}
     job, _ = pilot([SHORT, LONG], pilot_seconds=0.0)
     work(str(job.root))
@@ -101,7 +101,7 @@ def test_a_newcomer_that_cannot_begin_ends_alone(pilot, monkeypatch) -> None:
     assert [ended(job, number, 2) for number in (0, 1)] == [("finished", 8), ("finished", 32)]
 
 
-def test_an_error_of_the_job_is_told_of_newcomers_too(pilot, monkeypatch) -> None:
+def test_an_error_of_the_job_is_told_of_refilled_slots_too(pilot, monkeypatch) -> None:
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
 

@@ -1,4 +1,4 @@
-"""Jobs that die with newcomers in their slots: the next attempt goes on."""
+"""Jobs that die with refilled slots: the next attempt goes on."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
 
 
-def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> None:
+def test_a_trial_shows_life_before_it_refills_a_slot(pilot, monkeypatch) -> None:
     """What then ends the job may be its fault."""
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
@@ -22,7 +22,7 @@ def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> No
 
 
 @pytest.mark.parametrize("n", [3, 5, 7, 9])
-def test_killed_with_newcomers_the_next_attempt_goes_on(pilot, alone, monkeypatch, n) -> None:
+def test_killed_with_refilled_slots_the_next_attempt_goes_on(pilot, alone, monkeypatch, n) -> None:
     """Each from its own newest checkpoint: none goes back for one that came later."""
     changes = [SHORT, LONG, NEW, {**NEW, "seed": 4, "steps": 8}]
     job, given = pilot(changes[:2], changes[2:])

@@ -216,7 +216,7 @@ def test_what_passes(method, path, passes):
 # What is remembered.
 
 
-def remembering(seconds=0.5):
+def cache_of_a_counter(seconds=0.5):
     clock = Clock()
     inner = Counting(clock, seconds)
     changed = [0.0]
@@ -224,7 +224,7 @@ def remembering(seconds=0.5):
 
 
 def test_what_has_not_changed_is_answered_from_memory():
-    clock, inner, _, front = remembering()
+    clock, inner, _, front = cache_of_a_counter()
     for _ in range(3):
         status, headers, body = ask(front)
         assert (status, gzip.decompress(body)) == (200, b"1")
@@ -235,7 +235,7 @@ def test_what_has_not_changed_is_answered_from_memory():
 
 
 def test_what_has_changed_is_asked_anew_but_no_more_often_than_its_share():
-    clock, inner, changed, front = remembering(seconds=0.5)
+    clock, inner, changed, front = cache_of_a_counter(seconds=0.5)
     first = clock.now
     for _ in range(400):
         changed[0] = clock.now
@@ -247,7 +247,7 @@ def test_what_has_changed_is_asked_anew_but_no_more_often_than_its_share():
 
 def test_the_last_change_is_shown_in_the_end():
     """Optuna's dashboard may answer with what it remembers, so one answer is not enough."""
-    clock, inner, changed, front = remembering(seconds=0.01)
+    clock, inner, changed, front = cache_of_a_counter(seconds=0.01)
     ask(front)
     changed[0] = clock.now
     for _ in range(20):
@@ -261,14 +261,14 @@ def test_the_last_change_is_shown_in_the_end():
 
 
 def test_a_note_that_was_written_is_shown_at_once():
-    *_, front = remembering()
+    *_, front = cache_of_a_counter()
     ask(front)
     ask(front, "PUT", "/api/studies/3/note")
     assert gzip.decompress(ask(front)[2]) == b"3"
 
 
 def test_questions_differ_and_few_are_remembered():
-    _, inner, _, front = remembering()
+    _, inner, _, front = cache_of_a_counter()
     for after in range(3 * MAX_REMEMBERED):
         ask(front, query=f"after={after}")
     assert len(inner.asked) == 3 * MAX_REMEMBERED
@@ -278,7 +278,7 @@ def test_questions_differ_and_few_are_remembered():
 
 
 def test_other_answers_and_other_browsers_get_them_as_they_are():
-    _, inner, _, front = remembering()
+    _, inner, _, front = cache_of_a_counter()
     for _ in range(2):
         assert ask(front, path="/api/meta")[1].get("Content-Encoding") is None
         assert ask(front, packed=False)[2].isdigit()

@@ -219,12 +219,12 @@ def test_a_death_at_every_event_among_places(tmp_path: Path, pruner: str) -> Non
 def test_a_pilot_that_is_lost_with_trials_of_several_groups(tmp_path: Path, kind: str) -> None:
     study = several(tmp_path)
     drive(several(tmp_path / "whole"), pilots())
-    (_, (newcomer, *_)), *_ = refills(several(tmp_path / "whole"))
-    executor = pilots(faults={(newcomer, 1): Fault(kind, 4)})
+    (_, (refilling, *_)), *_ = refills(several(tmp_path / "whole"))
+    executor = pilots(faults={(refilling, 1): Fault(kind, 4)})
     state = drive(study, executor)
     assert state.counts()["finished"] == 12
     again = [trial for trial in state.trials.values() if trial.attempts > 1]
-    assert newcomer in {trial.number for trial in again}
+    assert refilling in {trial.number for trial in again}
     assert all(trial.attempts <= 2 for trial in again)
     assert schedule(study) == schedule(several(tmp_path / "whole"))
     check_books(study, executor)

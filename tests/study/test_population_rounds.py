@@ -68,8 +68,8 @@ class Mute(FakeExecutor):
         self.mute = set()
 
     def _round(self, known):
-        known.supply.look()
-        if known.supply.matches and len(self.mute) < self.num and not known.left:
+        known.queue.look()
+        if known.queue.matches and len(self.mute) < self.num and not known.left:
             self.mute.add(known.job.name)
         if known.job.name not in self.mute:
             super()._round(known)
