@@ -116,9 +116,9 @@ def test_each_cell_is_that_of_cross_play_itself(capsys, runs, pairs):
     assert names(plain["agents"]) == set(played.agents)
     for p, host in enumerate(plain["hosts"]):
         for q, agent in enumerate(plain["agents"]):
-            found = cell(played, host["name"], agent["name"])
-            assert (plain["rho"][p][q], plain["capped"][p][q]) == (found.value, found.capped)
-            assert plain["low"][p][q] <= found.value <= plain["high"][p][q]
+            rho = cell(played, host["name"], agent["name"])
+            assert (plain["rho"][p][q], plain["capped"][p][q]) == (rho.value, rho.capped)
+            assert plain["low"][p][q] <= rho.value <= plain["high"][p][q]
     host_ratings = {host.name: host for host in standings(played, 4).hosts}
     for host in plain["hosts"]:
         assert host["strength"]["value"] == pytest.approx(host_ratings[host["name"]].strength.value)

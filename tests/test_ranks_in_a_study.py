@@ -45,9 +45,9 @@ def test_a_rank_is_killed_and_the_study_ends_with_one_rank(tmp_path):
     write_study(folder, TRIALS | executor(1))
     hpsearch(folder, "run", "study.yaml", "--no-export")
     assert read(folder, "status", "tiny")["trials"]["finished"] == 2
-    one, two = outcomes(whole), outcomes(folder)
-    for number, (state, values, params, curve) in one.items():
-        assert two[number][0] == state
-        assert two[number][2] == params
-        assert two[number][1] == pytest.approx(values, rel=1e-3)
-        assert two[number][3].keys() == curve.keys()
+    undisturbed, resumed = outcomes(whole), outcomes(folder)
+    for number, (state, values, params, curve) in undisturbed.items():
+        assert resumed[number][0] == state
+        assert resumed[number][2] == params
+        assert resumed[number][1] == pytest.approx(values, rel=1e-3)
+        assert resumed[number][3].keys() == curve.keys()

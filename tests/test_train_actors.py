@@ -53,7 +53,7 @@ def test_in_step_they_end_as_one_process_also_if_interrupted(
     assert {span.process for span in trial.timeline.required().spans} == {
         *("learner", "actor 0", "actor 1")
     }
-    one, two = tensors(folder, "whole"), tensors(folder, "mine")
-    assert one.keys() == two.keys()
-    for name, tensor in one.items():
-        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
+    whole, mine = tensors(folder, "whole"), tensors(folder, "mine")
+    assert whole.keys() == mine.keys()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(tensor, mine[name], rtol=1e-3, atol=1e-4, msg=name)

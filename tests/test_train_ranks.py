@@ -50,10 +50,10 @@ def test_two_ranks_end_as_one_also_if_interrupted(write, train, algorithm):
     step = next(checkpoint.valid_steps(trial.checkpoints))
     assert f"interrupted at step {step} of 300 and saved; the same command goes on\n" in output
     assert train()[0] == 0
-    one, two = tensors(folder, "whole"), tensors(folder, "mine")
-    assert one.keys() == two.keys()
-    for name, tensor in one.items():
-        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=1e-4, msg=name)
+    whole, mine = tensors(folder, "whole"), tensors(folder, "mine")
+    assert whole.keys() == mine.keys()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(tensor, mine[name], rtol=1e-3, atol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize(

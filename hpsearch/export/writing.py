@@ -298,7 +298,7 @@ _HOST = """
 
 ```python
 subsets = [n for n in range(2**{dimension}) if n & (n - 1)]
-chosen = [[k for k in range({dimension}) if subsets[one] >> k & 1] for one in action.tolist()]
+chosen = [[k for k in range({dimension}) if subsets[code] >> k & 1] for code in action.tolist()]
 ```
 """
 

@@ -548,8 +548,8 @@ def test_an_event_that_cannot_be_read_hides_no_other_trial(copy_of):
     study.data("told", 3, lambda data: data.pop("value"))
     study.text("trials/2/config.yaml", "max_steps: 20", "max_steps: 21")
     study.remove("trials/3/checkpoints/step-*")
-    found = {(fault.check, fault.trial) for fault in study.faults()}
-    assert {("events", None), ("config", 2), ("checkpoints", 3)} <= found
+    places = {(fault.check, fault.trial) for fault in study.faults()}
+    assert {("events", None), ("config", 2), ("checkpoints", 3)} <= places
 
 
 def test_what_unreadable_events_keep_from_being_checked_is_said(copy_of):

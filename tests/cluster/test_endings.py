@@ -173,7 +173,7 @@ def test_games_are_judged_member_by_member_before_a_job_trains(
     slots.read_steps()
     endings = Endings(slots)
     endings.judge()
-    ended_by = {number: one.by for number, one in slots.ended.items()}
+    ended_by = {number: end.by for number, end in slots.ended.items()}
     assert ended_by == ({} if missing else {1: "games"})
     assert endings.steps_until_due() == until
     for others, expected in (([0], until), ([1], None)):

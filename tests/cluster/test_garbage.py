@@ -50,9 +50,9 @@ def ended(**changes):
 def find(study, kind=None, traces=False, after=0.0, **changes):
     """Return the garbage of a kind, as paths below the study's folder."""
     now = time.time() + after
-    found = find_garbage(study, ended(**changes), now=now, traces=traces)
+    garbage = find_garbage(study, ended(**changes), now=now, traces=traces)
     return [
-        str(piece.path.relative_to(study.root)) for piece in found if kind in (None, piece.kind)
+        str(piece.path.relative_to(study.root)) for piece in garbage if kind in (None, piece.kind)
     ]
 
 

@@ -351,9 +351,9 @@ def test_ranks_share_a_match_out(study, shared, num_games):
     np.testing.assert_array_equal(games.moves, alone.moves)
     np.testing.assert_array_equal(games.finished, alone.finished)
     first, second = (study.match(number).answers.read().answers for number in (1, 2))
-    for one, two in zip(first, second, strict=True):
-        assert two == replace(one, value=pytest.approx(one.value, rel=0.02), low=ANY, high=ANY)
-        [saved] = study.match(2).response(one.role).iterdir()
+    for own, joint in zip(first, second, strict=True):
+        assert joint == replace(own, value=pytest.approx(own.value, rel=0.02), low=ANY, high=ANY)
+        [saved] = study.match(2).response(own.role).iterdir()
         assert (saved / "tensors-1.safetensors").exists()
     assert study.match(2).progress() == study.match(1).progress()
 

@@ -118,9 +118,9 @@ def test_the_first_trial_that_may_begin_is_taken_and_a_pilot_is_over_when_it_is_
     plan = replace(job.plan.required(), pilot_seconds=1.0)
     queue = TrialQueue(job, plan)
     shape = shape_key(queue.waiting[0].config)
-    one = queue.take_one(shape, lambda member: member.config.steps == 20)
-    assert one is not None
-    assert one.number == 2
+    taken = queue.take_one(shape, lambda member: member.config.steps == 20)
+    assert taken is not None
+    assert taken.number == 2
     assert queue.take_one(shape, lambda member: False) is None
     assert [member.number for member in queue.waiting] == [0, 1]
     job.write_next(1, match=5)

@@ -137,7 +137,7 @@ document.getElementById("frame").onload = function () {
   setTimeout(function () {
     const page = document.getElementById("frame").contentDocument;
     const rows = () => [...page.querySelectorAll(".sortable tbody tr")];
-    const shown = () => rows().filter((one) => !one.hidden).map((one) => one.cells[0].textContent);
+    const shown = () => rows().filter((row) => !row.hidden).map((row) => row.cells[0].textContent);
     const [trial, state, value] = page.querySelectorAll(".sortable thead th");
     const found = {};
     value.click();
@@ -156,7 +156,7 @@ document.getElementById("frame").onload = function () {
     write("");
     found.unfiltered = shown().length;
     page.getElementById("history-0").emit("plotly_click", {points: [{text: "trial 7", data: {}}]});
-    found.chosen = [...page.querySelectorAll("tr.chosen")].map((one) => one.cells[0].textContent);
+    found.chosen = [...page.querySelectorAll("tr.chosen")].map((row) => row.cells[0].textContent);
     found.isOpen = page.querySelector(".sortable").closest("details").open;
     document.getElementById("found").textContent = JSON.stringify(found);
   }, 2000);

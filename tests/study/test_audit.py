@@ -107,7 +107,7 @@ def change(study: Study, *statements: str) -> None:
             assert connection.exec_driver_sql(statement).rowcount > 0, statement
 
 
-def found(study: Study) -> set[tuple[str, int | None]]:
+def fault_places(study: Study) -> set[tuple[str, int | None]]:
     return {(fault.check, fault.trial) for fault in faults(study)}
 
 
@@ -127,7 +127,7 @@ def test_the_word_of_an_attempt_that_was_replaced_is_not_told(tmp_path: Path) ->
         f"'{json.dumps([late[METRIC]['low'], late[METRIC]['high']])}' "
         f"WHERE {own} AND \"key\" = '{METRIC} 95%'",
     )
-    assert found(study) == {("told", 0)}
+    assert fault_places(study) == {("told", 0)}
     assert all("attempt-2/result.json" in fault.message for fault in faults(study))
 
 
@@ -163,7 +163,7 @@ def test_a_change_in_the_graph_of_descent_is_found(restored: Study, statement: s
     condition = "ON p.checkpoint_id = c.id WHERE c.changes != '{}' ORDER BY p.position DESC"
     node, trial = query(restored, columns + condition)[0]
     change(restored, statement.format(id=node))
-    assert ("ancestry", trial) in found(restored)
+    assert ("ancestry", trial) in fault_places(restored)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
@@ -176,4 +176,4 @@ def test_it_reads_servers_too(
         plain_study(tmp_path, storage="env:HPSEARCH_TEST_STORAGE"), FakeExecutor(faults=FAULTS)
     )
     change(study, "UPDATE trials SET state = 'FAIL' WHERE number = 0")
-    assert found(study) == {("told", 0)}
+    assert fault_places(study) == {("told", 0)}

@@ -56,7 +56,7 @@ def activity_chart(activity: Activity) -> Chart:
         },
     }
     rows = [charts.words(span.process) for span in spans]
-    bars = charts.flat_bars("version", [one / 1000 for one in milliseconds], rows, look)
+    bars = charts.flat_bars("version", [duration / 1000 for duration in milliseconds], rows, look)
     layout = {
         "height": min(120 + 36 * len(names), 1400),
         "barmode": "overlay",

@@ -35,8 +35,8 @@
   }
 
   function centre() {
-    document.querySelectorAll("[data-middle]").forEach(function (one) {
-      one.scrollLeft = Number(one.dataset.middle) - one.clientWidth / 2;
+    document.querySelectorAll("[data-middle]").forEach(function (box) {
+      box.scrollLeft = Number(box.dataset.middle) - box.clientWidth / 2;
     });
   }
 
@@ -47,10 +47,10 @@
   }
 
   // Numbers before words and empty cells, whichever way they are sorted.
-  function compare(one, other, sign) {
-    const a = parseFloat(one), b = parseFloat(other);
+  function compare(left, right, sign) {
+    const a = parseFloat(left), b = parseFloat(right);
     if (isNaN(a) !== isNaN(b)) return isNaN(a) ? 1 : -1;
-    return sign * (isNaN(a) ? one.localeCompare(other) : a - b);
+    return sign * (isNaN(a) ? left.localeCompare(right) : a - b);
   }
 
   function sortBy(header, column, body) {
@@ -92,12 +92,12 @@
   function goTo(trial) {
     const box = document.querySelector(".sortable");
     const rows = box ? [...box.querySelectorAll("tbody tr")] : [];
-    const row = rows.find((one) => cellOf(one, 0) === trial);
-    if (!row) return;
+    const chosen = rows.find((row) => cellOf(row, 0) === trial);
+    if (!chosen) return;
     box.closest("details").open = true;
-    for (const one of rows) one.classList.toggle("chosen", one === row);
-    row.hidden = false;
-    row.scrollIntoView({block: "center"});
+    for (const row of rows) row.classList.toggle("chosen", row === chosen);
+    chosen.hidden = false;
+    chosen.scrollIntoView({block: "center"});
   }
 
   function linkTrials(place) {
@@ -110,7 +110,7 @@
 
   // The program that draws the charts is packed, because it is most of the page.
   async function unpack(packed) {
-    const bytes = Uint8Array.from(atob(packed.textContent), (one) => one.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const program = document.createElement("script");
     program.textContent = await new Response(stream).text();
@@ -134,7 +134,7 @@
   centre();
   dark.addEventListener("change", recolour);
   print.addEventListener("change", function () { recolour(); fit(); });
-  document.querySelectorAll("details").forEach(function (one) {
-    one.addEventListener("toggle", function () { fit(); centre(); });
+  document.querySelectorAll("details").forEach(function (details) {
+    details.addEventListener("toggle", function () { fit(); centre(); });
   });
 })();
