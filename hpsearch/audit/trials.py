@@ -71,15 +71,15 @@ def _params(sides: Sides) -> Problems:
         elif not _is_range(space[name], range_):
             yield f"the space says {name}: {shown(space[name])}, Optuna {shown(range_)}"
     origin = trial.origin
-    told = {"retry_of": trial.retry_of, "origin": None if origin is None else origin["key"]}
+    expected = {"retry_of": trial.retry_of, "origin": None if origin is None else origin["key"]}
     if origin is not None and origin["params"] is not None:
-        told |= {"generation": origin["generation"], "parents": origin["parents"]}
-        told |= {"operator": origin["operator"]["name"]}
-    yield from _attrs(stored, told)
+        expected |= {"generation": origin["generation"], "parents": origin["parents"]}
+        expected |= {"operator": origin["operator"]["name"]}
+    yield from _attrs(stored, expected)
 
 
-def _attrs(stored: OptunaTrial, told: Mapping[str, Any]) -> Problems:
-    return unlike("Optuna", {key: stored.attrs.get(key) for key in told}, told)
+def _attrs(stored: OptunaTrial, expected: Mapping[str, Any]) -> Problems:
+    return unlike("Optuna", {key: stored.attrs.get(key) for key in expected}, expected)
 
 
 def _is_range(parameter: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
@@ -229,13 +229,13 @@ def _result(trial: TrialEntry, attempt: Attempt, file: StudyFile) -> Problems:
     ended = None if attempt.ended is None else attempt.ended.data
     if ended is not None and ended["status"] not in OWN_WORD:
         return  # lost or interrupted: whatever it wrote came too late, or was damaged
-    told = {"token": attempt.token}
+    expected = {"token": attempt.token}
     if ended is not None:
-        told |= {key: ended[key] for key in ("status", "step", "message")}
+        expected |= {key: ended[key] for key in ("status", "step", "message")}
         if trial.told is None or trial.told.data["failure"] is None:
-            told |= {"kind": ended["kind"]}
-    wrote = {key: file.whole().get(key) for key in told}
-    yield from unlike(file.path, wrote, told, f"events say of attempt {attempt.number}")
+            expected |= {"kind": ended["kind"]}
+    wrote = {key: file.whole().get(key) for key in expected}
+    yield from unlike(file.path, wrote, expected, f"events say of attempt {attempt.number}")
 
 
 def _control(sides: Sides) -> Problems:

@@ -117,17 +117,19 @@ class Team:
         fault = None if failure is None else (kind_of(failure), message_of(failure))
         own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat)
         outcomes = self.ranks.told_by_all(own)
-        self.heartbeats = [said.heartbeat for said in outcomes if said.heartbeat is not None]
+        self.heartbeats = [
+            outcome.heartbeat for outcome in outcomes if outcome.heartbeat is not None
+        ]
         # Never `|=`, which would forget a signal that comes before it has stored what it read.
-        if any(said.is_stopped for said in outcomes):
+        if any(outcome.is_stopped for outcome in outcomes):
             flag.is_set = True
-        if is_first and any(said.is_save_asked for said in outcomes):
+        if is_first and any(outcome.is_save_asked for outcome in outcomes):
             flag.is_save_asked = True
         if failure is not None:
             raise failure
-        for rank, said in enumerate(outcomes):
-            if said.fault is not None:
-                kind, message = said.fault
+        for rank, outcome in enumerate(outcomes):
+            if outcome.fault is not None:
+                kind, message = outcome.fault
                 raise RankLostError(f"rank {rank}: {message}", kind)
         return result
 
