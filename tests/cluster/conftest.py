@@ -1,6 +1,7 @@
 """Study folders with trials, as the driver leaves them for a job, and pilots with their slots."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -8,8 +9,14 @@ from working import work
 
 from hpsearch import yaml_file
 from hpsearch.cluster import job_training, worker
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.heartbeats import Heartbeats
+from hpsearch.cluster.job_training import JobTraining
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.team import Team
+from hpsearch.monitor.snapshot import JobPlace
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +37,35 @@ def new_job():
         return job
 
     return make
+
+
+@pytest.fixture
+def run(tmp_path, new_job, plain_config):
+    """Return a function (changes of each member, algorithm, attempt) -> job that has run."""
+
+    def run(*members, algorithm="dqn", attempt=1, root=tmp_path / "study"):
+        job = new_job(root, [plain_config(member, algorithm) for member in members], attempt)
+        work(str(job.root))
+        return job
+
+    return run
+
+
+class Prepared(NamedTuple):
+    """The training of a job of one trial, before it begins."""
+
+    training: JobTraining
+    job: JobDir
+
+
+@pytest.fixture
+def prepared(tmp_path, new_job, plain_config):
+    job = new_job(tmp_path, [plain_config()])
+    members = [Member.open(job.study, given) for given in job.plan.required().assignments]
+    place = JobPlace("study", job.name, job.textfile, job.traces)
+    heartbeats, flag = Heartbeats(job.heartbeat, 2.0), StopFlag()
+    training = JobTraining(members, flag, place, heartbeats, job.timeline, Team(flag))
+    return Prepared(training, job)
 
 
 @pytest.fixture(scope="module", autouse=True)
