@@ -19,21 +19,10 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer
 
-FAILURES = {
-    "memory": MemoryError("too much"),
-    "code": ZeroDivisionError("division by zero"),
-    "disk": OSError(28, "No space left on device"),
-}
 
-
-def fail(trainer: AnyTrainer, name: str) -> None:
+def fail(trainer: AnyTrainer) -> None:
     if trainer.ranks.rank == 1:
-        raise FAILURES[name]
-
-
-def terminate(trainer: AnyTrainer) -> None:
-    if trainer.ranks.rank == 1:
-        os.kill(os.getpid(), signal.SIGTERM)
+        raise MemoryError("too much")
 
 
 def terminate_later(trainer: AnyTrainer) -> None:
@@ -49,7 +38,7 @@ def ask_for_save(trainer: AnyTrainer) -> None:
 def save_on_a_broken_disk(trainer: AnyTrainer, folder: str) -> None:
     """Save where the second rank cannot write, in a call of all ranks."""
     if trainer.ranks.rank == 1:
-        checkpoint.write_tensors = partial(_raise, FAILURES["disk"])
+        checkpoint.write_tensors = partial(_raise, OSError(28, "No space left on device"))
     trainer.save(Path(folder), 0)
 
 
@@ -74,8 +63,8 @@ def main(case: str, config: str) -> None:
         met = time.monotonic() - began
         try:
             match case:
-                case "stop":
-                    team.do(terminate)
+                case "memory":
+                    team.do(fail)
                 case "wait":
                     team.do(terminate_later)
                     while not flag.is_set:
@@ -92,8 +81,6 @@ def main(case: str, config: str) -> None:
                     ranks = tuple(team.heartbeats)
                     beat = JobHeartbeat(0.0, "", 0, False, 1.0, (), ranks)
                     told = {"straggler": beat.straggler, "steps": [rank.step for rank in ranks]}
-                case _:
-                    team.do(fail, case)
             told |= {"is_stopped": flag.is_set, "rank": team.do(rank)}
         except (HpsearchError, OSError) as error:
             kind = error.kind if isinstance(error, RankLostError) else None

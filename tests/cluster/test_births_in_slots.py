@@ -6,7 +6,6 @@ from slot_stories import assert_same_training, counted, curve, ended
 from working import work
 
 from hpsearch.cluster import team
-from hpsearch.cluster.member import steps_until_together
 from hpsearch.cluster.records import Fresh
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.population.operators.options import Clone, GaussianMutation
@@ -76,7 +75,6 @@ def test_a_child_begins_where_it_is_measured_with_the_others(story, tmp_path, ti
     job = job_of(study, given[:2], **PILOT)
     job.write_next(1, given[2:])
     work(str(job.root))
-    assert steps_until_together(4, 6, 4) == 2
     assert ended(job, 2) == ("finished", 14)
     assert list(curve(study.trial(2))) == [8, 12]
 

@@ -198,7 +198,6 @@ def test_a_hang_is_every_members_end(run, monkeypatch, tmp_path, capsys):
     [
         (RankLostError("rank 1 is gone"), None),  # the cluster may know why
         (RankLostError("rank 1: too much", "oom_host"), ("failed", "oom_host", 5)),
-        (ZeroDivisionError("division"), ("failed", "code", 5)),
     ],
 )
 def test_an_error_is_told_unless_the_job_is_as_one_that_is_killed(prepared, error, ended):

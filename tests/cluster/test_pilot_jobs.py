@@ -76,34 +76,26 @@ def test_a_pilot_waits_for_what_comes_in_its_time(pilot, monkeypatch) -> None:
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
 
 
-@pytest.mark.parametrize(
-    ("what", "sleeps"), [("nothing", 4), ("trials", 2), ("a match", 2), ("the end", 2), ("TERM", 2)]
-)
-def test_a_pilot_looks_for_more_work_until_its_time_is_over(pilot, monkeypatch, what, sleeps):
-    """Of two seconds; what comes, comes while it sleeps for the second time."""
-    job, second = pilot
-    queue, flag, slept = (
-        TrialQueue(job, replace(job.plan.required(), assignments=())),
-        StopFlag(),
-        [],
-    )
+@pytest.mark.parametrize("given", [{"match": 7}, {}], ids=["a match", "the end"])
+def test_a_pilot_waits_no_longer_than_until_a_match_or_the_end_comes(pilot, monkeypatch, given):
+    """Which comes while it sleeps for the second time of four."""
+    job, _ = pilot
+    queue = TrialQueue(job, replace(job.plan.required(), assignments=()))
+    flag, slept = StopFlag(), []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) == 2 and what == "TERM":
-            flag.is_set = True
-        elif len(slept) == 2 and what != "nothing":
-            given = {"trials": {"assignments": [second]}, "a match": {"match": 7}, "the end": {}}
-            job.write_next(1, **given[what])
+        if len(slept) == 2:
+            job.write_next(1, **given)
 
     clock = SimpleNamespace(monotonic=lambda: 100.0 + sum(slept), sleep=sleep)
     monkeypatch.setattr(worker, "time", clock)
     team, heard = Team(flag), []
     monkeypatch.setattr(team, "listen", lambda: heard.append("heard"))
     worker._wait(queue, 2.0, flag, team)
-    assert slept == [0.5] * sleeps
-    assert len(heard) == sleeps  # so that a signal to any rank reaches all
-    assert [member.number for member in queue.waiting] == ([1] if what == "trials" else [])
+    assert slept == [0.5] * 2
+    assert len(heard) == 2  # so that a signal to any rank reaches all
+    assert queue.waiting == []
 
 
 def test_a_pilot_that_waits_leaves_when_it_is_asked_to(pilot, monkeypatch) -> None:

@@ -144,8 +144,7 @@ def test_refilled_slots_are_observed(pilot) -> None:
         assert all(row["layers"] for row in rows)
 
 
-def test_training_stops_where_one_that_waits_may_take_a_free_row(pilot) -> None:
-    """It goes on from step 0, and is measured at every fourth step, as is the one that trains."""
+def test_training_stops_for_no_refill_without_a_free_row_and_a_waiting_trial(pilot) -> None:
     job, _ = pilot([LONG, NEW])
     plan, flag = job.plan.required(), StopFlag()
     member = Member.open(job.study, plan.assignments[0])
@@ -153,13 +152,10 @@ def test_training_stops_where_one_that_waits_may_take_a_free_row(pilot) -> None:
     queue = TrialQueue(job, replace(plan, assignments=plan.assignments[1:]))
     alone, beats = Team(flag), Heartbeats(job.heartbeat, 2.0)
     training = JobTraining([member], flag, place, beats, job.timeline, alone, queue=queue)
-    until = []
-    for rows in (1, 2):
-        alone.build([member.config] * rows)
-        for step in (6, 8):
-            training._slots.steps[0] = step
-            until.append(training._steps_until_refill())
-    assert until == [None, None, 2, 4]
+    alone.build([member.config])
+    assert training._steps_until_refill() is None
+    alone.build([member.config] * 2)
+    assert training._steps_until_refill() is not None
     queue.waiting.clear()
     assert training._steps_until_refill() is None
     training._queue = None

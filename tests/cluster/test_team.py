@@ -16,7 +16,7 @@ from fake_actors import FIXED
 
 from hpsearch import yaml_file
 from hpsearch.cluster import team as team_module
-from hpsearch.cluster.failures import CODE, DISK, OOM_HOST, StopFlag, stop_flag
+from hpsearch.cluster.failures import OOM_HOST, StopFlag, stop_flag
 from hpsearch.cluster.records import ActorHeartbeat
 from hpsearch.cluster.team import Team
 from hpsearch.trainers.ranks import Ranks
@@ -36,36 +36,21 @@ def told(plain_config, case: str) -> dict:
     return json.loads(line)
 
 
-@pytest.mark.parametrize(
-    ("case", "kind", "message"),
-    [
-        pytest.param(
-            *("memory", OOM_HOST, "rank 1: MemoryError: too much"), marks=pytest.mark.slow
-        ),
-        pytest.param(
-            *("code", CODE, "rank 1: ZeroDivisionError: division by zero"),
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            *("disk", DISK, "rank 1: OSError: [Errno 28] No space left on device"),
-            marks=pytest.mark.exhaustive,
-        ),
-    ],
-)
-def test_a_failure_of_another_rank_is_told_with_its_kind(plain_config, case, kind, message):
-    seen = told(plain_config, case)
-    assert (seen["kind"], seen["message"]) == (kind, message)
+@pytest.mark.slow
+def test_a_failure_of_another_rank_is_told_with_its_kind_and_report(plain_config):
+    """Other kinds stand in test_team_of_two.py."""
+    seen = told(plain_config, "memory")
+    assert (seen["kind"], seen["message"]) == (OOM_HOST, "rank 1: MemoryError: too much")
     assert seen["seconds"] < ENDING_SECONDS
-    if case != "disk":  # of which there is no more to say
-        assert "in fail" in seen["notes"][0]
+    assert "in fail" in seen["notes"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "asked"),
     [
-        pytest.param("stop", {"is_stopped": True}, marks=pytest.mark.exhaustive),
-        pytest.param("wait", {"is_stopped": True}, marks=pytest.mark.slow),
-        pytest.param("save", {"is_save_asked": True, "is_stopped": False}, marks=pytest.mark.slow),
+        ("wait", {"is_stopped": True}),
+        ("save", {"is_save_asked": True, "is_stopped": False}),
     ],
 )
 def test_what_one_rank_is_asked_all_are(plain_config, case, asked):

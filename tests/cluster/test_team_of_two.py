@@ -182,14 +182,6 @@ def test_what_the_first_could_not_do_it_raises_itself(pair: Pair) -> None:
     assert pair.ended() is None
 
 
-def test_an_error_in_a_call_of_all_ends_both(pair: Pair) -> None:
-    with pytest.raises(RankLostError, match="lost"):
-        pair.first.together(raising(1, ConflictError("does not fit")))
-    assert pair.first.group.asked == ["wait"]
-    assert isinstance(pair.ended(), ConflictError)
-    assert pair.second.group.asked == ["tell ConflictError"]
-
-
 def trainer_of(rank: int, error: Exception | None = None) -> SimpleNamespace:
     """Return a trainer with one member, of which nothing can be asked where there is an error."""
 
@@ -204,6 +196,7 @@ def trainer_of(rank: int, error: Exception | None = None) -> SimpleNamespace:
 
 CALLS: dict[str, tuple[Callable[[Team], object], bool]] = {
     "train": (lambda team: team.train(3), True),
+    "together": (lambda team: team.together(lambda other: other.train(3)), True),
     "do_together": (lambda team: team.do_together(lambda trainer: trainer.train(3)), True),
     "do": (lambda team: team.do(lambda trainer: trainer.train(3)), False),
     "select": (lambda team: team.select([0]), False),
@@ -221,6 +214,8 @@ def test_an_error_ends_both_only_where_ranks_may_wait_for_each_other(
     if not is_shared:
         pair.first.end()
     assert isinstance(pair.ended(), ConflictError) is is_shared
+    assert pair.first.group.asked == ["wait" if is_shared else "leave"]
+    assert pair.second.group.asked == ["tell ConflictError" if is_shared else "leave"]
 
 
 def test_both_go_on_with_some_of_the_members(pair: Pair) -> None:
