@@ -167,18 +167,20 @@ def test_a_driver_that_slept_too_long_writes_nothing_more(tmp_path: Path) -> Non
     check_books(study, executor)
 
 
+class StrayCounter(FakeExecutor):
+    """Counts how often jobs were looked for that the driver does not know, to cancel them."""
+
+    num_looks_for_strays = 0
+
+    def cancel_strays(self) -> None:
+        self.num_looks_for_strays += 1
+
+
 def test_of_two_drivers_whose_clocks_differ_by_minutes_one_drives(tmp_path: Path) -> None:
     """The other one thinks that it holds the study for minutes to come. Before, it looked for jobs
     that it did not know, which were its successor's, and cancelled them."""
-
-    class Cancelling(FakeExecutor):
-        num_looks_for_strays = 0
-
-        def cancel_strays(self) -> None:
-            self.num_looks_for_strays += 1
-
     study = new_study(tmp_path, budget={"trials": 6})
-    executor, clock, ahead = Cancelling(), Clock(), Clock()
+    executor, clock, ahead = StrayCounter(), Clock(), Clock()
     ahead.now += LEASE_SECONDS
     with opened(study, executor, clock) as first:
         first.tick()
@@ -222,21 +224,17 @@ def test_a_driver_that_is_overtaken_while_it_asks_creates_no_trial(
     assert len(stored_trials(study)) == 6
 
 
-class Overtaking(FakeExecutor):
+class Overtaking(StrayCounter):
     """Another driver takes the study while this one looks at its jobs, at its second look."""
 
     def __init__(self, study: Study, clock: Clock, **options: Any) -> None:
         super().__init__(**options)
         self._study, self._clock = study, clock
-        self.num_looks_for_strays = 0
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
         if len(self.looks) == 1:
             hold(self._study, "elsewhere/1/2.00", self._clock.now)
         return super().look(jobs)
-
-    def cancel_strays(self) -> None:
-        self.num_looks_for_strays += 1
 
 
 class OvertakenSilence(Overtaking):
