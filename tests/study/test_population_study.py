@@ -264,6 +264,16 @@ def test_pilots_train_all_generations_and_play_all_matches(tmp_path):
 
 
 @pytest.mark.slow
+def test_pilots_breed_the_same_as_jobs_do(tmp_path):
+    planned = []
+    for options, seconds in ((None, 0.0), (PILOTS, 30.0)):
+        study = population_study(tmp_path / str(len(planned)), trials=8, executor=options)
+        drive(study, FakeExecutor(teaching=teaching, pilot_seconds=seconds))
+        planned.append(origins(study))
+    assert planned[0] == planned[1]
+
+
+@pytest.mark.slow
 def test_a_driver_with_pilots_that_dies_anywhere_breeds_the_same(tmp_path):
     whole = population_study(tmp_path / "whole", trials=12)
     drive(whole, FakeExecutor(teaching=teaching))
