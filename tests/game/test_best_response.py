@@ -197,20 +197,21 @@ def test_what_needs_too_many_positions_is_unbounded():
     assert longest_game(zeillinger, starts, limits).tolist() == [math.inf]
 
 
-def test_the_limit_of_positions_holds_for_those_found_and_as_many_new_ones_again():
-    """The start, what each move of a level leads to, and the two ends of all games."""
+def test_the_limit_of_positions_counts_known_ones_and_the_newest_once_more():
+    """The known ones with the two that stand for ends, over and beyond the bound; those that are
+    still to be expanded count twice, for what they will lead to."""
     points = [tuple(point) for point in ADE["E6"][0]]
-    found, new, needed = {frozenset(points)}, [points], 0
+    known, new, needed, num_ends = {frozenset(points)}, [points], 0, 2
     while new:
-        needed = max(needed, 2 + len(found) + len(new))
+        needed = max(needed, num_ends + len(known) + len(new))
         level, new = new, []
         for position in level:
             action = int(zeillinger(as_tensor(sorted(position, reverse=True), 3).unsqueeze(0)))
             subset = members(subset_bits(3)[action], 3)
             for axis in subset:
                 child = repositioned_points(moved_points(position, subset, axis))
-                if len(child) > 1 and frozenset(child) not in found:
-                    found.add(frozenset(child))
+                if len(child) > 1 and frozenset(child) not in known:
+                    known.add(frozenset(child))
                     new.append(child)
     start = as_tensor(sorted(points, reverse=True), 3).unsqueeze(0)
     for limit, expected in ((needed, 10), (needed - 1, math.inf)):
