@@ -10,7 +10,6 @@ import pytest
 import torch
 from best import write_best
 
-from hpsearch.cluster import garbage
 from hpsearch.cluster.garbage import (
     CHECKPOINTS,
     CODE,
@@ -123,11 +122,19 @@ def test_what_another_study_needs_stays_while_that_one_is_there(study, tmp_path)
     assert find(study, CHECKPOINTS, **ended) == (named(0, 10, 20, 30) + named(1, *STEPS) + others)
 
 
-def test_what_its_writer_has_just_renamed_is_not_stale(tmp_path):
+def test_what_its_writer_has_just_renamed_is_not_stale(study, monkeypatch):
     """It was there when its folder was listed."""
-    now = time.time() + 2 * STALE_SECONDS
-    assert garbage._is_stale(write(tmp_path / "there"), now)
-    assert not garbage._is_stale(tmp_path / "gone", now)
+    path, lstat = write(study.trial(0).root / f".result.json-{uuid4().hex}"), Path.lstat
+    late = {"kind": TEMPORARY, "after": 2 * STALE_SECONDS, "finished": (0,)}
+    assert find(study, **late) == [str(path.relative_to(study.root))]
+
+    def renamed(self):
+        if self == path:
+            raise FileNotFoundError
+        return lstat(self)
+
+    monkeypatch.setattr(Path, "lstat", renamed)
+    assert find(study, **late) == []
 
 
 def test_trials_that_have_not_ended_keep_everything(study):

@@ -7,10 +7,12 @@ import pytest
 from best import write_best
 
 from hpsearch.cluster import resuming
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, Fresh, Island, Lineage
-from hpsearch.cluster.resuming import resume_step, start_step
+from hpsearch.cluster.resuming import go_on, resume_step, start_step
 from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.cluster.team import Team
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Truncation
 from hpsearch.trainers import checkpoint
@@ -110,21 +112,28 @@ def test_the_name_of_a_parents_checkpoint_need_not_tell_its_step(member, error: 
 
 
 @pytest.mark.parametrize(
-    ("parent", "step", "first", "said"),
+    ("parent", "steps", "said"),
     [
-        (None, None, None, "begins at step 0"),
-        (None, 8, 8, "goes on from step 8"),
-        (20, None, 20, "is created by clone at step 20"),
-        (20, 24, 24, "goes on from step 24"),
+        (None, (), "begins at step 0"),
+        (None, (8,), "goes on from step 8"),
+        (20, (), "is created by clone at step 20"),
+        (20, (24,), "goes on from step 24"),
     ],
 )
-def test_how_a_member_began_is_told(member, parent, step, first, said: str) -> None:
+def test_how_a_member_began_is_told(member, capsys, parent, steps, said: str) -> None:
     """And that a warm start is not made where it would change what is there."""
-    one = member(parent=parent)
-    if parent is not None:
-        one = replace(one, lineage=replace(one.lineage, operator=Clone()))
-    assert resuming._how_it_began(one, step, first) == said
-    rules = replace(one.config.checkpoint, warm_start="x")
-    warm = replace(one, config=replace(one.config, checkpoint=rules))
-    unused = "" if first is None else "; warm_start is for a fresh one"
-    assert resuming._how_it_began(warm, step, first) == said + unused
+    source = checkpoint.path_of(member(3).trial.checkpoints, 3)
+    unused = "; warm_start is for a fresh one" if parent or steps else ""
+    for warm_start, told in ((None, said), (str(source), said + unused)):
+        begun = member(*steps, parent=parent)
+        rules = replace(begun.config.checkpoint, warm_start=warm_start)
+        operator = Fresh() if parent is None else Clone()
+        begun = replace(
+            begun,
+            config=replace(begun.config, checkpoint=rules),
+            lineage=replace(begun.lineage, operator=operator),
+        )
+        team = Team(StopFlag())
+        team.build([begun.config])
+        assert go_on(team, {0: begun}, in_step=False)[1] == {}
+        assert capsys.readouterr().out == f"m {told}\n"
