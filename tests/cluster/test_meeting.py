@@ -30,14 +30,17 @@ PROGRAM = """\
 exec > "$0.$4"
 echo "$@"
 echo "$CUDA_VISIBLE_DEVICES $OMP_NUM_THREADS $NUMBA_NUM_THREADS $GLOO_SOCKET_IFNAME"
-ps -o sid= -p $$
+read -r line < /proc/$$/stat
+set -- ${line##*) }
+echo $4
 [ ! -e "$0.hangs" ] || exec sleep 60
 """
-"""in the place of Python: notes how it was started, each rank in a file of its own"""
+"""in the place of Python: notes how it was started, also its session (the sixth word of stat), each
+rank in a file of its own"""
 
 
 @dataclass
-class Group:
+class FakeGroup:
     """What a team does with its group, which in a test does not meet."""
 
     store: meeting.TCPStore
@@ -56,12 +59,12 @@ class Group:
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[FakeGroup]:
     """The groups that were to meet."""
-    made = list[Group]()
+    made = list[FakeGroup]()
 
-    def make(*parts) -> Group:
-        made.append(Group(*parts))
+    def make(*parts) -> FakeGroup:
+        made.append(FakeGroup(*parts))
         return made[-1]
 
     monkeypatch.setattr(meeting, "RankGroup", make)
@@ -80,7 +83,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def same_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a test change what its process has one of."""
+    """Restore the environment and the number of threads."""
     interfaces = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
     for name in (VISIBLE, "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", *interfaces):
         monkeypatch.setenv(name, "")
@@ -106,7 +109,7 @@ def listens_at(port: int) -> str:
     ("gpus", "shares"), [("", ["", "", ""]), ("4,5,6,7,8,9", ["4,5", "6,7", "8,9"])]
 )
 def test_the_first_rank_starts_the_others_with_their_shares(
-    program: Path, groups: list[Group], monkeypatch: pytest.MonkeyPatch, gpus: str, shares: list
+    program: Path, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch, gpus: str, shares: list
 ) -> None:
     monkeypatch.setenv(VISIBLE, gpus)
     with local_team(3, 2, StopFlag()) as team:
@@ -123,7 +126,7 @@ def test_the_first_rank_starts_the_others_with_their_shares(
         assert int(session) != os.getsid(0)  # so that Ctrl-C is the first one's
 
 
-def test_the_others_end_with_the_first_ones_block(program: Path, groups: list[Group]) -> None:
+def test_the_others_end_with_the_first_ones_block(program: Path, groups: list[FakeGroup]) -> None:
     """After an error at once."""
     Path(f"{program}.hangs").touch()
     processes = list[subprocess.Popen]()
@@ -145,7 +148,7 @@ def test_the_others_end_with_the_first_ones_block(program: Path, groups: list[Gr
 
 
 def test_one_that_does_not_end_after_the_work_is_killed(
-    program: Path, groups: list[Group], monkeypatch: pytest.MonkeyPatch
+    program: Path, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(meeting, "LEAVING_SECONDS", 0.01)
     Path(f"{program}.hangs").touch()
@@ -172,7 +175,7 @@ def test_actors_end_with_a_block_that_fails() -> None:
     "team_of",
     [lambda flag: local_team(1, 1, flag), lambda flag: cluster_team(JobDir(Path()), 1, flag)],
 )
-def test_a_rank_alone_has_no_group(groups: list[Group], team_of: Callable) -> None:
+def test_a_rank_alone_has_no_group(groups: list[FakeGroup], team_of: Callable) -> None:
     with team_of(StopFlag()) as team:
         assert team.group is None
     assert groups == []
@@ -181,7 +184,7 @@ def test_a_rank_alone_has_no_group(groups: list[Group], team_of: Callable) -> No
 # Tasks of a SLURM job.
 
 
-def test_the_first_task_announces_where_it_waits(tmp_path: Path, groups: list[Group]) -> None:
+def test_the_first_task_announces_where_it_waits(tmp_path: Path, groups: list[FakeGroup]) -> None:
     job = new_probe(StudyDir(tmp_path), "00001")
     with cluster_team(job, 2, StopFlag()) as team:
         address = job.address.required()
@@ -225,7 +228,7 @@ def served(tmp_path: Path) -> Iterator[JobDir]:
 
 
 def test_another_task_joins_the_first_one_of_its_job(
-    served: JobDir, groups: list[Group], monkeypatch: pytest.MonkeyPatch
+    served: JobDir, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}.items():
         monkeypatch.setenv(name, value)
@@ -250,9 +253,9 @@ def test_another_task_joins_the_first_one_of_its_job(
         (2, 4, 3, None),  # of another job, which there is not
     ],
 )
-def test_where_slurm_had_fewer_nodes_as_many_ranks_meet_as_divide_those_asked_for(
+def test_with_fewer_nodes_the_largest_divisor_of_the_ranks_meets(
     served: JobDir,
-    groups: list[Group],
+    groups: list[FakeGroup],
     monkeypatch: pytest.MonkeyPatch,
     ranks: int,
     num_tasks: int,
@@ -268,7 +271,7 @@ def test_where_slurm_had_fewer_nodes_as_many_ranks_meet_as_divide_those_asked_fo
 
 
 def test_another_process_joins_the_first_one_of_its_machine(
-    served: JobDir, groups: list[Group]
+    served: JobDir, groups: list[FakeGroup]
 ) -> None:
     port = served.address.required().port
     job_entry.main([str(port), "1", "2", "3"])
@@ -289,7 +292,7 @@ def test_a_job_of_one_rank_is_done_by_its_process(tmp_path: Path) -> None:
 
 
 def test_a_task_waits_until_the_first_one_has_announced_itself(
-    served: JobDir, groups: list[Group], monkeypatch: pytest.MonkeyPatch
+    served: JobDir, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = served.address.required()
     served.address.path.unlink()
@@ -308,7 +311,7 @@ def test_a_task_waits_until_the_first_one_has_announced_itself(
 
 
 def test_a_first_task_that_never_announces_itself_is_told_of(
-    served: JobDir, groups: list[Group], monkeypatch: pytest.MonkeyPatch
+    served: JobDir, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.address.path.unlink()
     monkeypatch.setattr(meeting, "MEETING_SECONDS", 0.0)
@@ -325,12 +328,12 @@ def test_a_first_task_that_never_announces_itself_is_told_of(
     ],
 )
 def test_a_rank_that_is_lost_ends_its_process_at_once(
-    served: JobDir, groups: list[Group], monkeypatch: pytest.MonkeyPatch, capsys, error, said
+    served: JobDir, groups: list[FakeGroup], monkeypatch: pytest.MonkeyPatch, capsys, error, said
 ) -> None:
     codes = list[int]()
     monkeypatch.setattr(os, "_exit", codes.append)
-    monkeypatch.setattr(Group, "error", error)
-    monkeypatch.setattr(Group, "tell_failure", lambda self, error: None, raising=False)
+    monkeypatch.setattr(FakeGroup, "error", error)
+    monkeypatch.setattr(FakeGroup, "tell_failure", lambda self, error: None, raising=False)
     join(served, 1, 2, StopFlag())
     assert codes == [8]
     assert capsys.readouterr().out == said

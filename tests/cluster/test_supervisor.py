@@ -248,7 +248,9 @@ def test_a_process_outlives_its_terminal_and_prints_into_the_studys_folder(
 ) -> None:
     program, files = tmp_path / "python", StudyDir(tmp_path / "runs" / "tiny")
     program.write_text(
-        '#!/bin/sh\necho "$@" $PYTHONUNBUFFERED >&2; ps -o sid= -p $$; cat; echo end\n'
+        '#!/bin/sh\necho "$@" $PYTHONUNBUFFERED >&2\n'
+        "read -r line < /proc/$$/stat; set -- ${line##*) }; echo $4\n"  # its session
+        "cat; echo end\n"
     )
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
