@@ -192,23 +192,26 @@ def watched(
     group: RankGroup, monkeypatch: pytest.MonkeyPatch, moments: Sequence[float]
 ) -> float | None:
     """Let a rank look at these moments, of which the first is its beginning; return the last."""
-    seen, has_left = list[float](), group._has_left
+    moment, has_left, waits = 0, group._has_left, len(moments) - 1
 
-    def monotonic() -> float:
-        seen.append(moments[len(seen)])
-        return seen[-1]
+    def wait(seconds: float) -> bool:
+        """Let the next moment come, or leave after the last one."""
+        nonlocal moment
+        is_over = moment == waits
+        moment += not is_over
+        return is_over
 
     group._is_raising.set()
     group._knows_loss.clear()
-    left = SimpleNamespace(wait=lambda _: len(seen) == len(moments), is_set=lambda: False)
+    clock = SimpleNamespace(monotonic=lambda: moments[moment])
     with monkeypatch.context() as patch:
-        patch.setattr(rank_group, "time", SimpleNamespace(monotonic=monotonic))
+        patch.setattr(rank_group, "time", clock)
         patch.setattr(rank_group, "LOST_SECONDS", 12.0)
-        group._has_left = left
+        group._has_left = SimpleNamespace(wait=wait, is_set=lambda: False)
         group._watch()
     group._has_left = has_left
     assert group._knows_loss.is_set() is (group.loss is not None)
-    return seen[-1] if group.loss is not None else None
+    return moments[moment] if group.loss is not None else None
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_request_to_save_is_none_to_stop():
 def test_a_rest_lasts_as_long_as_asked_for_unless_a_signal_ends_it():
     began, flag = time.monotonic(), StopFlag()
     flag.rest(0.05)
-    assert 0.05 <= time.monotonic() - began < 1.0
+    assert time.monotonic() - began >= 0.05
     threading.Timer(0.05, lambda: setattr(flag, "is_set", True)).start()
     flag.rest(60.0)
     assert time.monotonic() - began < 10.0
