@@ -126,12 +126,12 @@ def test_a_networks_pass_counts_for_the_networks(name):
 
 IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
 """suites that are as fast as other tests are"""
-MANY_PROCESSES = ("memory", "looks")
+IN_A_MINUTE = ("memory", "looks")
 """suites that take a minute"""
 
 
 def _slow(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.exhaustive if name in MANY_PROCESSES else pytest.mark.slow
+    return pytest.mark.exhaustive if name in IN_A_MINUTE else pytest.mark.slow
 
 
 @pytest.mark.parametrize(

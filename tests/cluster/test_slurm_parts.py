@@ -203,7 +203,8 @@ def test_strays_are_this_studys_jobs_that_the_driver_does_not_know(tmp_path, mon
 
 
 def test_what_sbatch_is_given_and_what_jobs_are_called_then(tmp_path, monkeypatch) -> None:
-    """Three jobs by twos; the driver may itself be a job, of as many tasks as theirs are not."""
+    """Three jobs, two a task. The driver may itself be a SLURM job; its task counts must not reach
+    sbatch."""
     programs = {
         "srun": "exit 1",
         "scontrol": "echo MaxArraySize=1001",
