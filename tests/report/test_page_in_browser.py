@@ -30,18 +30,18 @@ FRAME = """<!doctype html><html><body>
 document.getElementById("frame").onload = function () {{
   setTimeout(function () {{
     const page = document.getElementById("frame").contentDocument;
-    const wide = [...page.querySelectorAll("body *")].filter(function (one) {{
-      return one.getBoundingClientRect().right > {width} + 1 && !one.closest(".scroll, pre");
+    const wide = [...page.querySelectorAll("body *")].filter(function (node) {{
+      return node.getBoundingClientRect().right > {width} + 1 && !node.closest(".scroll, pre");
     }});
-    const moved = [...page.querySelectorAll(".scroll")].filter(function (one) {{
-      return one.scrollWidth > one.clientWidth;
+    const moved = [...page.querySelectorAll(".scroll")].filter(function (box) {{
+      return box.scrollWidth > box.clientWidth;
     }});
     document.getElementById("found").textContent = JSON.stringify({{
       width: page.documentElement.scrollWidth,
-      wide: wide.map(function (one) {{ return one.tagName + "." + one.getAttribute("class"); }}),
+      wide: wide.map((node) => `${{node.tagName}}.${{node.getAttribute("class")}}`),
       plots: page.querySelectorAll(".plot").length,
       drawn: page.querySelectorAll(".plot .main-svg:first-of-type .plot, .plot .xy").length,
-      moved: moved.map((one) => getComputedStyle(one).backgroundImage),
+      moved: moved.map((box) => getComputedStyle(box).backgroundImage),
       ink: getComputedStyle(page.body).color,
       paper: getComputedStyle(page.body).backgroundColor,
       words: getComputedStyle(page.querySelector(".plot .xtick text")).fill,
