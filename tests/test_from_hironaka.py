@@ -80,10 +80,10 @@ def old(kind="host", **changes):
     return data
 
 
-def remarks(data, kind):
+def notes_of(data, kind):
     """Return the sentences of a kind by their keys."""
-    warnings = convert(data, source="old.yml").remarks
-    return {remark.key: remark.text for remark in warnings if remark.kind == kind}
+    warnings = convert(data, source="old.yml").notes
+    return {note.key: note.text for note in warnings if note.kind == kind}
 
 
 def problems(data):
@@ -168,7 +168,7 @@ def test_the_switches_have_other_places():
         key: config["monitor"][key] for key in ("tensorboard", "layer_statistics", "timings")
     }
     assert watched == {"tensorboard": True, "layer_statistics": True, "timings": False}
-    warnings = remarks(data, "changed")
+    warnings = notes_of(data, "changed")
     assert {"use_tensorboard", "layerwise_logging", "log_time"} <= set(warnings)
     assert "device: cuda" in warnings["replay_buffer.use_cuda"]
 
@@ -184,18 +184,18 @@ def test_nothing_that_slows_training_is_on_unasked(kind):
 def test_a_missing_role_is_played_by_a_script_that_is_named():
     for kind, other, player in (("host", "agent", "choose_first"), ("agent", "host", "random")):
         assert convert(old(kind), source="").config[other] == {"player": player}
-        assert player in remarks(old(kind), "chosen")[other]
+        assert player in notes_of(old(kind), "chosen")[other]
 
 
 def test_schedules_that_move_are_told_with_their_half_life():
-    warnings = remarks(old(), "changed")
+    warnings = notes_of(old(), "changed")
     half_life = round(math.log(2) / -math.log(0.996))
     assert f"after {half_life} gradient steps" in warnings["host.optim.lr_schedule"]
     assert "stood still" in warnings["host.er_schedule"]
     rollouts = "rollout_size, max_rollout_step, steps_before_rollout"
     assert "pace" not in warnings[f"host.{rollouts}"]
     assert "used to draw" not in warnings["host.er"]
-    warnings = remarks(old("both"), "changed")
+    warnings = notes_of(old("both"), "changed")
     assert "used to draw" not in warnings["host.er"]
     assert "used to draw" in warnings["agent.er"]
     assert "pace" not in warnings[f"host.{rollouts}"]
@@ -206,7 +206,7 @@ def test_schedules_that_move_are_told_with_their_half_life():
 def test_what_was_never_read_is_left_out_and_told():
     data = old(host__optim__lr=0.1, use_wandb=True, host__gradient_steps_per_loop=10)
     assert convert(data, source="").config == convert(old(), source="").config
-    warnings = remarks(data, "left out")
+    warnings = notes_of(data, "left out")
     assert "optim.args.lr" in warnings["host.optim.lr"]
     assert {"use_wandb", "host.gradient_steps_per_loop", "version_string"} <= set(warnings)
 
@@ -215,7 +215,7 @@ def test_a_comma_behind_a_number_is_no_part_of_it():
     data = yaml_file.parse(FILES["host"].replace("gamma: 0.9", "gamma: 0.9,"))
     assert data["host"]["gamma"] == "0.9,"
     assert convert(data, source="").config["host"]["gamma"] == 0.9
-    assert "0.9" in remarks(data, "changed")["host.gamma"]
+    assert "0.9" in notes_of(data, "changed")["host.gamma"]
 
 
 def test_other_optimizers_keep_their_arguments():
@@ -223,17 +223,17 @@ def test_other_optimizers_keep_their_arguments():
     data = old(host__optim=adam)
     args = convert(data, source="").config["host"]["optim"]["args"]
     assert args == {"lr": 1e-3, "beta1": 0.8, "beta2": 0.99, "eps": 1e-8}
-    assert "adamw" in remarks(data, "left out")["host.optim.args.weight_decay"]
+    assert "adamw" in notes_of(data, "left out")["host.optim.args.weight_decay"]
     sgd = {"name": "sgd", "args": {"lr": 1e-2, "momentum": 0.9}}
     args = convert(old(host__optim=sgd), source="").config["host"]["optim"]["args"]
     assert args == {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.0}
 
 
 def test_buffers_that_fill_the_memory_are_told():
-    assert "replay_buffer.buffer_size" not in remarks(old(), "changed")
+    assert "replay_buffer.buffer_size" not in notes_of(old(), "changed")
     data = old("both", replay_buffer__buffer_size=100_000_000)
     # 2 positions of 6 points of 3 coordinates of 4 bytes.
-    assert "14 GB" in remarks(data, "changed")["replay_buffer.buffer_size"]
+    assert "14 GB" in notes_of(data, "changed")["replay_buffer.buffer_size"]
 
 
 def test_all_faults_are_listed_by_their_old_names():

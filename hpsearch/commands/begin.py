@@ -93,7 +93,7 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
         "chosen": "chosen, because the old file does not say:",
     }
     for kind, heading in headings.items():
-        lines = [f"  {note.key}: {note.text}" for note in converted.remarks if note.kind == kind]
+        lines = [f"  {note.key}: {note.text}" for note in converted.notes if note.kind == kind]
         if lines:
             print(f"\n{heading}", *lines, sep="\n")
 

@@ -157,7 +157,7 @@ def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
         torch.ops.aten.scaled_dot_product_attention.default: _attention,
         torch.ops.aten.argsort.stable: _stable_argsort,
     }
-    with _without_remarks():
+    with _without_warnings():
         program = _without_places(traced(greedy).run_decompositions(unknown_to_onnx))
         written = torch.onnx.export(program, dynamo=True, verbose=False)
     assert written is not None, "without a path it is returned"
@@ -205,7 +205,7 @@ def _stable_argsort(values: Tensor, *, stable: bool, dim: int = -1, descending: 
 
 
 @contextmanager
-def _without_remarks() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Keep torch from speaking of packages that it could also use, and of its own code."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level

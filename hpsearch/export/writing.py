@@ -195,13 +195,13 @@ def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: st
         for name, tensor in player.net.layers(0).items()
     }
     checkpoint.write_tensors(bundle.weights, tensors)
-    remarks = []  # one of a role, or None
+    reasons = []  # one of a role, or None
     for role, player in players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         write_program(bundle.program(role), player, role, positions)
-        remarks.append(write_onnx(bundle.onnx(role), player, role, positions))
+        reasons.append(write_onnx(bundle.onnx(role), player, role, positions))
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    text = _readme(title, players, shapes, list(dict.fromkeys(filter(None, remarks))))
+    text = _readme(title, players, shapes, list(dict.fromkeys(filter(None, reasons))))
     bundle.readme.write_text(text, encoding="utf-8")
 
 
@@ -229,18 +229,18 @@ def _write_json(path: Path, data: Any) -> None:
 
 
 def _readme(
-    title: str, players: ByRole, shapes: Mapping[str, Sequence[int]], remarks: Sequence[str]
+    title: str, players: ByRole, shapes: Mapping[str, Sequence[int]], reasons: Sequence[str]
 ) -> str:
-    """Return the README of a bundle; ``remarks`` say why what could be there is not."""
+    """Return the README of a bundle; ``reasons`` say why what could be there is not."""
     config = next(iter(players.values())).config
-    without_onnx = "".join(f"- {remark[0].upper()}{remark[1:]}.\n" for remark in remarks)
+    without_onnx = "".join(f"- {reason[0].upper()}{reason[1:]}.\n" for reason in reasons)
     size = {"num_points": config.max_num_points, "dimension": config.dimension}
     parts = [
         f"# {title}\n",
         _FILES,
         without_onnx,
         _POSITIONS.format(**size, roles=" and ".join(players)),
-        *(_policy_text(role, config, has_onnx=not remarks) for role in players),
+        *(_policy_text(role, config, has_onnx=not reasons) for role in players),
         _WEIGHTS,
         *(f"- `{name}`: {list(shape)}\n" for name, shape in shapes.items()),
     ]

@@ -1,7 +1,7 @@
 """Configurations of hironaka.trainer as ours: an old one in, a complete one of ours out.
 
 Its keys are mandatory, but for lr_schedule, er_schedule and replay_buffer.deactivate; arguments of
-an optimizer that it may leave out have torch's defaults. A `Remark` says in a sentence what became
+an optimizer that it may leave out have torch's defaults. A `Note` says in a sentence what became
 of a key: keys that were never read are left out, numbers with a comma behind them are numbers.
 
 A step of theirs is one gradient step, and their rollout of T moves comes every U of them. Ours
@@ -150,30 +150,30 @@ class OldConfig:
 
 
 @dataclass(frozen=True)
-class Remark:
+class Note:
     kind: Literal["changed", "left out", "chosen"]
     """it has another meaning, it is gone, or the old file said nothing of it"""
     key: str  # dotted; ours where it was chosen, else the old one
     text: str
 
 
-def _tidy(hint: Any, data: Any, remarks: list[Remark], path: str = "") -> Any:
-    """Return ``data`` without what hironaka.trainer did not read; ``remarks`` tells of it."""
+def _tidy(hint: Any, data: Any, notes: list[Note], path: str = "") -> Any:
+    """Return ``data`` without what hironaka.trainer did not read; ``notes`` tells of it."""
     fields = _fields(hint)
     if isinstance(data, Mapping) and fields:
         kept = {}
         for key, value in data.items():
             place = f"{path}.{key}" if path else str(key)
             if key in fields:
-                kept[key] = _tidy(fields[key], value, remarks, place)
+                kept[key] = _tidy(fields[key], value, notes, place)
             else:
                 why = "hironaka.trainer does not read it either"
                 if place.endswith(".optim.lr"):
                     why = "was never read; the learning rate is optim.args.lr"
-                remarks.append(Remark("left out", place, why))
+                notes.append(Note("left out", place, why))
         return kept
     if isinstance(data, str) and data.rstrip().endswith(","):
-        return _without_comma(data, remarks, path)
+        return _without_comma(data, notes, path)
     return data
 
 
@@ -188,7 +188,7 @@ def _fields(hint: Any) -> dict[str, Any]:
     return fields
 
 
-def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
+def _without_comma(text: str, notes: list[Note], path: str) -> Any:
     try:
         value = yaml_file.parse(text.rstrip()[:-1])
     except ConfigError:
@@ -196,7 +196,7 @@ def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
     if not isinstance(value, bool | int | float):
         return text
     sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
-    remarks.append(Remark("changed", path, sentence))
+    notes.append(Note("changed", path, sentence))
     return value
 
 
@@ -248,7 +248,7 @@ SCRIPTED: Final = {"host": "random", "agent": "choose_first"}
 @dataclass(frozen=True)
 class Converted:
     config: dict[str, Any]  # plain and complete
-    remarks: tuple[Remark, ...]
+    notes: tuple[Note, ...]
 
 
 def convert(data: object, *, source: str) -> Converted:
@@ -256,12 +256,12 @@ def convert(data: object, *, source: str) -> Converted:
 
     Raises ConfigError listing every missing or wrong key of the old file by its old name.
     """
-    remarks: list[Remark] = []
-    old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
+    notes: list[Note] = []
+    old: OldConfig = read(OldConfig, _tidy(OldConfig, data, notes), source=source)
     pace = OldPace.of(next(iter(old.roles().values())))
     config = _config(old, pace)
     read_config(config, source=source)
-    return Converted(config, (*remarks, *_remarks(old, pace, config)))
+    return Converted(config, (*notes, *_notes(old, pace, config)))
 
 
 def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _optim(optim: OldAdam | OldSGD, pace: OldPace) -> dict[str, Any]:
 LARGE_BUFFER = 4e9  # bytes
 
 
-def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
+def _notes(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Note]:
     changed = _of_the_file(old, config)
     left_out = {"version_string": "hpsearch train --name names a run, its folder says the rest"}
     for name, role in old.roles().items():
@@ -380,9 +380,9 @@ def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterat
             left_out[f"{name}.optim.args.weight_decay"] = text
     if old.replay_buffer.deactivate:
         left_out["replay_buffer.deactivate"] = "Q-learning always learns from a buffer"
-    yield from (Remark("changed", key, text) for key, text in changed.items())
-    yield from (Remark("left out", key, text) for key, text in left_out.items())
-    yield from (Remark("chosen", key, text) for key, text in _chosen(old, config).items())
+    yield from (Note("changed", key, text) for key, text in changed.items())
+    yield from (Note("left out", key, text) for key, text in left_out.items())
+    yield from (Note("chosen", key, text) for key, text in _chosen(old, config).items())
 
 
 def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:
