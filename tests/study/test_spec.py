@@ -158,7 +158,7 @@ def test_fault_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -
         (BATCH_SIZE | {"high": 500}, "the nearest below is 448"),
         (BATCH_SIZE | {"log": True}, "step cannot be combined with log"),
         ({"type": "categorical", "choices": []}, "at least one value"),
-        ({"type": "categorical", "choices": [1, True]}, "True and 1 are the same to Optuna"),
+        ({"type": "categorical", "choices": [1, True]}, "true and 1 are the same to Optuna"),
         ({"type": "categorical", "choices": [[64], "[64]"]}, "are the same to Optuna"),
         ({"type": "categorical", "choices": [float("nan")]}, "choices must be numbers"),
         ({"type": "integer", "low": 1, "high": 2}, "valid: categorical, float, int"),
