@@ -352,7 +352,7 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
         (["host.gamma"], 2, ["is written KEY=VALUE", "'host.gamma'"]),
         (["host.gamma=high"], 3, ["mine.yaml: host.gamma", "'high'"]),
         (["host.gamma=2.0"], 3, ["mine.yaml: host.gamma", "2.0"]),
-        (["steps="], 3, ["mine.yaml: steps", "None"]),
+        (["steps="], 3, ["mine.yaml: steps", "null"]),
         (["host.net_arch=[8"], 2, ["the value of host.net_arch", "is not YAML"]),
         (["host.net_arch=!!python/object/apply:os.getcwd []"], 2, ["is not YAML"]),
         (["checkpoint.best=rho/host/unknown"], 3, ["unknown metric 'rho/host/unknown'", HOST]),

@@ -67,6 +67,10 @@ def _persisted(
     return call
 
 
+def _without_a_fence(session: Session) -> None:
+    """Let every transaction pass."""
+
+
 class MirroredStorage(BaseStorage):
     """An `RDBStorage` and a copy of its trials; the only writer of the studies it is asked for."""
 
@@ -79,7 +83,7 @@ class MirroredStorage(BaseStorage):
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
         self._unwritten: FrozenTrial | None = None
-        self._fence: Callable[[Session], None] = lambda session: None
+        self._fence: Callable[[Session], None] = _without_a_fence
         self._lock = threading.RLock()
 
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
