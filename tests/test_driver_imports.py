@@ -44,7 +44,9 @@ print(json.dumps([code, len(loaded), loaded[-1]]))
 """
 
 
-@pytest.mark.parametrize(("command", "code"), [("tick", 0), ("drive", 8)])
+@pytest.mark.parametrize(
+    ("command", "code"), [pytest.param("tick", 0, marks=pytest.mark.slow), ("drive", 8)]
+)
 def test_a_driver_loads_no_room_that_only_looks(tmp_path, command, code):
     write_trainer(tmp_path)
     study = write_study(tmp_path, {"max_failures": 0})

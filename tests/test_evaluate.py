@@ -52,6 +52,7 @@ def refused(capsys, *arguments):
     return code, captured.err
 
 
+@pytest.mark.slow
 def test_zeillinger_has_its_known_figures(capsys):
     plain = json.loads(
         printed(capsys, "zeillinger", "--games", 2000, "--match-steps", 2000, "--json")

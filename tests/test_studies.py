@@ -79,7 +79,15 @@ def test_a_trainer_file_is_complete(path):
             read_config(rest, source=name(path))
 
 
-@pytest.mark.parametrize("path", TRAINER_FILES, ids=name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        # The game's loops are compiled once more for four dimensions.
+        pytest.param(path, marks=pytest.mark.slow if "10x4" in path.stem else ())
+        for path in TRAINER_FILES
+    ],
+    ids=name,
+)
 def test_a_trainer_file_trains(path):
     from hpsearch.trainers.algorithms import build
 

@@ -267,7 +267,7 @@ def test_uniform(name, num_numbers, monkeypatch):
 
 
 @every_backend_but_the_reference
-@pytest.mark.parametrize("reposition", [False, True])
+@pytest.mark.parametrize("reposition", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(
     ("dimension", "num_points", "max_value", "max_steps"),
     [

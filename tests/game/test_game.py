@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import numba
+import pytest
 import torch
 
 from hpsearch import game
@@ -55,6 +56,7 @@ def test_kernels_use_as_many_threads_as_torch_may():
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_importing_compiles_nothing_and_the_first_kernel_leaves_torch_its_number_of_threads():
     """A cold import must stay cheap; kernels use as many threads as torch may."""
     subprocess.run([sys.executable, "-c", FIRST_KERNEL], check=True, timeout=120)

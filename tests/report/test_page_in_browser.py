@@ -165,6 +165,7 @@ document.getElementById("frame").onload = function () {
 """
 
 
+@pytest.mark.slow
 def test_the_table_of_trials_sorts_filters_and_is_led_to(folder):
     """Values and gamma grow with the number; texts alone would sort 10 before 9."""
     (folder / "table.html").write_text(TABLE)

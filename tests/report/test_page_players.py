@@ -159,6 +159,7 @@ def test_another_measurement_or_checkpoint_is_played(story):
     assert players.report.name.endswith("step 2")
 
 
+@pytest.mark.slow
 def test_a_damaged_measurement_is_ignored(story):
     whole, _ = measure_again(story)
     for damage in ("{", '{"format": 1}'):

@@ -74,7 +74,11 @@ def test_nothing_is_stopped_without_a_pruner(tmp_path: Path) -> None:
     assert steps_reached(tmp_path / "study.db", NoPruning(), restart=False) == [STEPS] * 12
 
 
-@pytest.mark.parametrize("options", [PRUNERS[2], PRUNERS[4]], ids=lambda options: options.name)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(PRUNERS[2], marks=pytest.mark.slow), PRUNERS[4]],
+    ids=lambda options: options.name,
+)
 def test_restarts_change_nothing(tmp_path: Path, options: Pruner) -> None:
     whole = steps_reached(tmp_path / "whole.db", options, restart=False)
     assert steps_reached(tmp_path / "parts.db", options, restart=True) == whole

@@ -143,7 +143,7 @@ def test_a_game_beyond_the_bound_stays_unfinished():
     assert finished.tolist() == [[False]]
 
 
-@pytest.mark.parametrize("num_members", [2, 5])
+@pytest.mark.parametrize("num_members", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_player_measures_the_same_in_any_population(num_members):
     how = measurement(num_games=100, exploration=0.2)
     for name in HOSTS:
