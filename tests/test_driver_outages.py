@@ -45,7 +45,7 @@ class Submitted:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, self.files.output.read_text()
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def wait_until(self, condition: Callable[[dict[str, Any]], bool]) -> None:
         self.wait(lambda: condition(self.status()))

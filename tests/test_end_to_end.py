@@ -286,15 +286,15 @@ def test_the_driver_is_killed_and_its_jobs_go_on(folder, first_two):
 
 
 @pytest.mark.slow
-def test_driver_and_jobs_are_killed(folder, whole):
-    new_study(folder)
+def test_driver_and_jobs_are_killed(folder, first_two):
+    new_study(folder, FIRST_JOB)
     run = Run(folder, "--no-export")
     run.wait_until(half_way(folder, 1))
     run.end(signal.SIGKILL)
     kill_jobs(folder)
     finished = told(folder)
     hpsearch(folder, "run", "study.yaml", "--no-export")
-    assert_as_if_undisturbed(folder, whole)
+    assert_as_if_undisturbed(folder, first_two)
     counts = attempts(folder)
     assert all(counts[number] == 1 for number in finished)
     assert 2 in counts.values()
@@ -338,14 +338,15 @@ def test_a_job_whose_controller_is_killed_is_fenced_off(folder, first_two):
 
 
 @pytest.mark.slow
-def test_ticks_drive_a_study_as_run_does(folder, whole):
-    new_study(folder)
+def test_ticks_drive_a_study_as_run_does(folder, first_two):
+    new_study(folder, FIRST_JOB)
     deadline = time.monotonic() + 120
     hpsearch(folder, "tick", "study.yaml")
     while read(folder, "status", "tiny")["state"] != "finished":
         assert time.monotonic() < deadline
         hpsearch(folder, "tick", "tiny")
-    assert_as_if_undisturbed(folder, whole)
+        time.sleep(0.5)
+    assert_as_if_undisturbed(folder, first_two)
 
 
 # What was saved is damaged.

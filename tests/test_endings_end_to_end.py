@@ -5,6 +5,8 @@ import json
 import pytest
 from cli_tools import METRIC, hpsearch, read, write_study, write_trainer
 
+from hpsearch import yaml_file
+
 pytestmark = pytest.mark.slow
 
 SENTENCE = f"ended at step 40 of 400: evaluations in a row without a better {METRIC}: 1"
@@ -62,5 +64,12 @@ def test_confirming_trains_until_the_same_end(ended):
 
 
 def test_founders_that_ended_early_breed(ended):
-    words = ("--members", "2", "--trials", "4", "--interval", "20")
-    hpsearch(ended, "breed", "tiny", *words)
+    words = ("--members", "2", "--trials", "2", "--interval", "20")
+    hpsearch(ended, "breed", "tiny", *words, "--submit")
+    hpsearch(ended, "cancel", "tiny-bred")
+    bred = yaml_file.load(ended / "runs/tiny-bred/study.yaml")
+    population = bred["population"] | {"closing": None}  # which tests/test_breed_end_to_end.py tries
+    file = ended / "runs/tiny-bred/again.yaml"
+    file.write_text(yaml_file.dump(bred | {"name": "again", "population": population}))
+    hpsearch(ended, "run", "runs/tiny-bred/again.yaml", "--no-export")
+    assert read(ended, "status", "again", "--json")["trials"]["finished"] == 2

@@ -44,7 +44,7 @@ def wait_for(folder: Path, condition: Callable[[dict[str, Any]], bool]) -> dict[
     deadline = time.monotonic() + 120
     while not condition(status := read(folder, "status", "tiny")):
         assert time.monotonic() < deadline, status
-        time.sleep(0.2)
+        time.sleep(0.3)
     return status
 
 

@@ -109,7 +109,7 @@ SMALL_AND_OWN = """
 import subprocess, sys
 command = [sys.executable, "-c", sys.argv[1]]
 print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-ballast = b"x" * 2_000_000_000
+ballast = b"x" * 1_000_000_000
 print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 """
 

@@ -473,7 +473,7 @@ def test_bf16_needs_no_loss_scaling(encoder):
     "encoder",
     [
         pytest.param(
-            config, marks=pytest.mark.slow if name == "attention" else pytest.mark.exhaustive
+            config, marks=pytest.mark.slow if name == "flatten" else pytest.mark.exhaustive
         )
         for name, config in ENCODERS.items()
     ],
