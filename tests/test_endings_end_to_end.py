@@ -68,7 +68,8 @@ def test_founders_that_ended_early_breed(ended):
     hpsearch(ended, "breed", "tiny", *words, "--submit")
     hpsearch(ended, "cancel", "tiny-bred")
     bred = yaml_file.load(ended / "runs/tiny-bred/study.yaml")
-    population = bred["population"] | {"closing": None}  # which tests/test_breed_end_to_end.py tries
+    # What closes it stands in tests/test_breed_end_to_end.py.
+    population = bred["population"] | {"closing": None}
     file = ended / "runs/tiny-bred/again.yaml"
     file.write_text(yaml_file.dump(bred | {"name": "again", "population": population}))
     hpsearch(ended, "run", "runs/tiny-bred/again.yaml", "--no-export")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from test_trainers import CASES, members_of
+from tried import tried
 
 from hpsearch.errors import CorruptError
 from hpsearch.schema import to_plain
@@ -20,8 +21,9 @@ pytestmark = pytest.mark.slow
 
 TRAIN = Path(__file__).parents[1] / "train_ranks.py"
 SIZES = (1, 2, 4)
-NUM_STEPS = 12
-LONG = {"dqn: plain host": 50, "ppo: now, earlier and scripted": 50}
+NUM_STEPS = (12, 50)
+LONG = ("dqn: plain host", "ppo: now, earlier and scripted")
+"""what makes the larger number of steps in any case"""
 SHARDED = {"dqn": {"shards": 4}, "ppo": {"shards": 4, "ppo.minibatch_size": 8}}
 STEADY = {"optim.args.eps": 1e-4}
 """Of a bias in front of a batch norm the gradient is rounding alone, which Adam divides by its own
@@ -42,8 +44,8 @@ COUNTS = (".snapshots.moves", ".snapshots.finished", ".snapshots.own")
 """what each rank counts of its own games until the counts are added up"""
 
 
-@pytest.fixture(scope="module")
-def cases(tiny_config) -> dict:
+@pytest.fixture(scope="module", params=tried(NUM_STEPS, slow=NUM_STEPS[:1]))
+def cases(request, tiny_config) -> dict:
     cases = {}
     for name in NAMES:
         algorithm, _, title = name.partition(": ")
@@ -51,7 +53,7 @@ def cases(tiny_config) -> dict:
         if title.startswith("residual"):
             case = replace(case, both=case.both | STEADY)
         configs = members_of(tiny_config, algorithm, case, **SHARDED[algorithm])
-        steps = LONG.get(name, NUM_STEPS)
+        steps = max(NUM_STEPS) if name in LONG else request.param
         cases[name] = {"configs": [to_plain(config) for config in configs], "steps": steps}
     return cases
 
