@@ -132,11 +132,14 @@ def test_what_sbatch_is_asked_is_what_submitit_asks(tmp_path, monkeypatch):
     executor = submitit.SlurmExecutor(folder=tmp_path)
     executor.update_parameters(**sbatch_parameters(load_profile(tmp_path / "site.yaml")))
     script = executor._make_submission_file_text("work", "uid").splitlines()
-    assert set(shown["trials"]) <= set(script)
+    *lines, step = shown["trials"]
+    assert set(lines) <= set(script)
+    (begins,) = [line for line in script if line.startswith("srun ")]
+    assert set(step.split()) <= set(begins.split())
     others = [line for line in script if line.startswith("#SBATCH") and line not in shown["trials"]]
     names = {line.split()[1].partition("=")[0] for line in others}
     assert names <= {"--job-name", "--output", "--open-mode", "--wckey"}
-    assert shown["trials"][-1] == shown["driver"][-1] == "module load cuda"
+    assert lines[-1] == shown["driver"][-1] == "module load cuda"
     assert "#SBATCH --partition=cpu" in shown["driver"]
     assert "#SBATCH --cpus-per-task=1" in shown["driver"]
     text = hpsearch(tmp_path, "validate", "study.yaml").stdout

@@ -22,6 +22,8 @@ from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.ranks import Ranks
 
 LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
+FOR_LEARNERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""what asks a learner to stop or to save is not for its actors, which begin with these blocked"""
 ALIGNMENT = 64  # bytes; more than any type of number needs
 
 Layout = Sequence[tuple[str, torch.dtype, torch.Size]]
@@ -126,9 +128,9 @@ class RolloutReady(NamedTuple):
 
 def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
     """Be an actor, until the learner is gone."""
-    # What asks the learner to stop or to save is not for its actors.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    for number in FOR_LEARNERS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_LEARNERS)
     torch.set_num_threads(1)
     player = RolloutPlayer(build(configs, part))
     player.play()  # which compiles what it takes

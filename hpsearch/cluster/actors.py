@@ -2,15 +2,16 @@
 
 import atexit
 import multiprocessing
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
 from hpsearch.cluster.actor_process import (
+    FOR_LEARNERS,
     LOST,
     Begin,
     Block,
@@ -23,6 +24,8 @@ from hpsearch.cluster.actor_process import (
     Took,
     act,
 )
+from hpsearch.cluster.executor import changed_environment
+from hpsearch.cluster.failures import blocked
 from hpsearch.files import write_bytes
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
@@ -30,6 +33,7 @@ from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import ALONE, Ranks
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # of each actor
 START_SECONDS = 60.0  # in which actors begin; later on the learner plays their games itself
 MOST_LOSSES = 3  # in a row, after which an actor is replaced no more
 
@@ -61,7 +65,8 @@ class ActorProcess:
         self._pipe, theirs = context.Pipe()
         # A daemon ends with this process.
         self._process = context.Process(target=act, args=(theirs, *self._first), daemon=True)
-        with _one_thread():
+        resource_tracker.ensure_running()  # which unblocks signals where it has to begin
+        with changed_environment(ONE_THREAD), blocked(FOR_LEARNERS):
             self._process.start()
         theirs.close()
 
@@ -187,16 +192,16 @@ class ActorPool:
         """
         self.how, self._folder = how, folder
         self._files: list[Path | None] = [None] * how.actors
+        numbers = range(ranks.rank * how.actors, (ranks.rank + 1) * how.actors)
         if how.sync_method == "checkpoint":
             assert folder is not None
             # One file per actor: what one was told to read must not become another one's weights.
-            numbers = range(ranks.rank * how.actors, (ranks.rank + 1) * how.actors)
             self._files = [folder / f"actor-{number}.safetensors" for number in numbers]
         plays = [config.to_play() for config in configs]
         self.actors = [
             ActorProcess(number, part, plays, path)
-            for number, (part, path) in enumerate(
-                zip(ranks.split(how.actors), self._files, strict=True)
+            for number, part, path in zip(
+                numbers, ranks.split(how.actors), self._files, strict=True
             )
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
@@ -232,19 +237,3 @@ def _write(path: Path, weights: Tensors) -> None:
 
     plain = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
     write_bytes(path, save(plain), is_flushed=False)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let processes that begin in the block have one thread each."""
-    names = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

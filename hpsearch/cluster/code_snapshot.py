@@ -1,10 +1,11 @@
-"""Which code and versions jobs run: a copy, so that editing the code changes no queued job."""
+"""Which code and versions jobs run: on a cluster a copy, so that editing changes no queued job."""
 
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +22,7 @@ _LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
 def take_snapshot(parent: Path) -> Path:
     """Copy the running package to ``parent``/<hash>/ unless it is there; return the copy."""
     package = Path(hpsearch.__file__).parent
-    folder = parent / _hash(package)
+    folder = parent / code_hash()
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         if folder.exists():
@@ -49,13 +50,27 @@ def _reason(error: OSError) -> str:
     return str(error)
 
 
-def _hash(package: Path) -> str:
-    total = hashlib.sha256()
+def code_hash() -> str:
+    """Return what tells the running package from any other: its files, and what they hold."""
+    package, total = Path(hpsearch.__file__).parent, hashlib.sha256()
     for path in sorted(package.rglob("*")):
         if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(package).parts}:
             total.update(str(path.relative_to(package)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]
+
+
+def same_code() -> dict[str, str]:
+    """Return variables with which a process of this machine imports the code that runs here.
+
+    Python would look first in the folder where it is started, for every module. Where it found this
+    code there, the child is told so.
+    """
+    safe, parent = {"PYTHONSAFEPATH": "1"}, Path(hpsearch.__file__).parents[1]
+    if sys.flags.safe_path or Path(sys.path[0]).resolve() != parent.resolve():
+        return safe
+    paths = filter(None, (str(parent.resolve()), os.environ.get("PYTHONPATH")))
+    return safe | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def code_commit() -> str | None:

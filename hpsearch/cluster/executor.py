@@ -91,14 +91,20 @@ class Executor(Protocol):
 
 
 @contextmanager
-def without_variables(names: Collection[str]) -> Iterator[None]:
-    """Let processes that start in the block not inherit variables, such as a database's password.
+def changed_environment(
+    given: Mapping[str, str], *, without: Collection[str] = ()
+) -> Iterator[None]:
+    """Let processes that start in the block inherit other variables than this one has.
 
-    submitit gives what it starts a copy of the whole environment, and SLURM stores it; jobs need
-    no database.
+    submitit gives what it starts a copy of the whole environment, and SLURM stores it: it must be
+    ``without`` a database's password, as jobs need no database.
     """
-    values = {name: os.environ.pop(name) for name in names if name in os.environ}
+    before = {name: os.environ.pop(name, None) for name in (*given, *without)}
+    os.environ.update(given)
     try:
         yield
     finally:
-        os.environ.update(values)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

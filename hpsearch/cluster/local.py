@@ -2,14 +2,16 @@
 
 import signal
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import submitit
 
-from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError, without_variables
+from hpsearch.cluster.code_snapshot import same_code
+from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError, changed_environment
+from hpsearch.cluster.failures import blocked
 from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.machine import NO_GPUS, GpuShare
 from hpsearch.cluster.study_dir import JobDir
@@ -17,6 +19,8 @@ from hpsearch.errors import unwritten
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
+UNHEARD = (signal.SIGINT, signal.SIGHUP)
+"""Ctrl-C and a hang-up, which stay blocked in jobs"""
 NAMING_SECONDS = 1.0
 """for which a process may have no command line: while it starts, and while it ends"""
 
@@ -93,7 +97,7 @@ class LocalExecutor:
         executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
         folder, gpus = str(job.root), self._gpus
         try:
-            with _deaf_children(), without_variables(self._withheld):
+            with blocked(UNHEARD), changed_environment(same_code(), without=self._withheld):
                 if gpus.per_job == 0:
                     # submitit lets it see no GPU.
                     child = executor.submit(train, folder)
@@ -124,13 +128,3 @@ def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
 def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
     controllers = (_controller(job, job_id) for job, job_id in jobs)
     return [process for process in controllers if process is not None]
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Let children that start in the block never hear Ctrl-C or a hang-up: both stay blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

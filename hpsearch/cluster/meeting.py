@@ -16,9 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
-from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from hpsearch.cluster.code_snapshot import same_code
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.machine import VISIBLE, share
 from hpsearch.cluster.rank_group import MEETING_SECONDS, Processes, RankGroup, UnknownProcesses
@@ -29,6 +29,7 @@ from hpsearch.errors import ConflictError, HpsearchError, TrainingFailedError
 
 LEAVING_SECONDS = 30.0  # in which the others end, once all is done
 GLANCE_SECONDS = 0.1  # between two looks for the first rank's announcement
+REACHING_SECONDS = 1.0  # between two tries to reach the first rank
 LOOPBACK = "127.0.0.1"
 _LOOPBACK_ALONE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 
@@ -167,21 +168,30 @@ def _serve(address: str = "") -> TCPStore:
 
 def _reach(address: RankAddress, rank: int) -> TCPStore:
     """Return the store that the first rank serves; a ConflictError if it cannot be reached."""
-    seconds = timedelta(seconds=MEETING_SECONDS)
-    try:
-        return TCPStore(address.host, address.port, timeout=seconds, wait_for_workers=False)
-    except distributed.DistError as error:
-        raise ConflictError(
-            f"rank {rank} on {socket.gethostname()} cannot reach the first rank at "
-            f"{address.host}:{address.port}; hpsearch doctor says how nodes see each other"
-        ) from error
+    place, deadline = (address.host, address.port), time.monotonic() + MEETING_SECONDS
+    # torch's own tries take twice the time that they are given, and print pages.
+    while True:
+        try:
+            socket.create_connection(place, timeout=deadline - time.monotonic()).close()
+            break
+        except OSError as error:
+            if time.monotonic() + REACHING_SECONDS < deadline:
+                time.sleep(REACHING_SECONDS)
+                continue
+            raise ConflictError(
+                f"rank {rank} on {socket.gethostname()} cannot reach the first rank at "
+                f"{address.host}:{address.port} ({error.strerror or error}); hpsearch doctor says "
+                "how nodes see each other"
+            ) from error
+    return TCPStore(*place, timeout=timedelta(seconds=MEETING_SECONDS), wait_for_workers=False)
 
 
 def _start(
     port: int, rank: int, size: int, num_threads: int, gpus: str | None
 ) -> "subprocess.Popen[bytes]":
     threads = str(num_threads)
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
+    own = {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
+    environment = os.environ | same_code() | own
     if gpus:
         environment[VISIBLE] = ",".join(share(gpus.split(","), rank, size))
     words = (str(port), str(rank), str(size), threads)

@@ -20,6 +20,7 @@ from torch import distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 
 import hpsearch
+from hpsearch.cluster.code_snapshot import code_hash
 from hpsearch.cluster.failures import RankLostError, kind_of, message_of
 from hpsearch.errors import ConflictError
 from hpsearch.trainers.ranks import Ranks
@@ -58,8 +59,7 @@ class RankGroup:
     def __init__(self, store: Store, rank: int, size: int, others: Processes) -> None:
         """Meet the other ranks at ``store``; one process has one group.
 
-        Raises ConflictError if they run different versions of the code; RankLostError if one does
-        not come.
+        Raises ConflictError if they run different code; RankLostError if one does not come.
         """
         self.loss: RankLostError | None = None
         self.on_stuck: Callable[[RankLostError], None] | None = None
@@ -85,13 +85,15 @@ class RankGroup:
             world_size=size,
             timeout=_FOREVER,
         )
-        versions = self.ranks.told_by_all(hpsearch.__version__)
+        codes = self.ranks.told_by_all((hpsearch.__version__, code_hash()))
         self._has_met.set()
-        if len(set(versions)) > 1:
-            listed = ", ".join(f"rank {rank} {version}" for rank, version in enumerate(versions))
+        if len(set(codes)) > 1:
+            listed = ", ".join(
+                f"rank {rank} {version} ({digest})" for rank, (version, digest) in enumerate(codes)
+            )
             raise ConflictError(
-                f"all ranks must run the same version of hpsearch, but {listed}; install the same "
-                "one on all nodes"
+                f"all ranks must run the same code of hpsearch, but {listed}; install the same one "
+                "on all nodes"
             )
 
     def leave(self) -> None:
@@ -208,4 +210,7 @@ def _sign(rank: int) -> str:
 
 
 def _silent(rank: int) -> RankLostError:
-    return RankLostError(f"rank {rank} has given no heartbeat for {LOST_SECONDS:.0f} s")
+    return RankLostError(
+        f"rank {rank} has given no heartbeat for {LOST_SECONDS:.0f} s; see whether its process was "
+        "stopped, or its node or network hangs"
+    )

@@ -17,8 +17,8 @@ from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import (
     JobStatus,
     SchedulerSilentError,
+    changed_environment,
     shared_part,
-    without_variables,
 )
 from hpsearch.cluster.job_entry import train_as_task
 from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
@@ -93,7 +93,7 @@ class SlurmExecutor:
         parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:
-            with without_variables((*self._withheld, *OF_DRIVER)):
+            with changed_environment({}, without=(*self._withheld, *OF_DRIVER)):
                 submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
             raise slurm_calls.refusal(str(error)) from error

@@ -156,6 +156,11 @@ def trial_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None =
     return [*_options(sbatch_parameters(profile, ranks, min_ranks)), signal, "--no-requeue"]
 
 
+def step_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None) -> list[str]:
+    """Return what srun is told that starts the tasks of a job of trials."""
+    return list(sbatch_parameters(profile, ranks, min_ranks)["srun_args"])
+
+
 def driver_options(driver: DriverProfile) -> list[str]:
     parameters = {
         **asdict(driver),

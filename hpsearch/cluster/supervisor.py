@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpsearch import errors
-from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.code_snapshot import same_code, take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import DriverRetry
@@ -53,7 +53,7 @@ def start_process(folder: StudyDir, runs: Path) -> str:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | same_code() | {"PYTHONUNBUFFERED": "1"},
         )
     # No process waits for it; Python would warn of it at exit.
     process.returncode = 0

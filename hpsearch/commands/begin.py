@@ -195,7 +195,12 @@ def cost_text(cost: "Forecast") -> str:
 
 
 def _sbatch(study: "Study") -> dict[str, list[str]]:
-    from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
+    from hpsearch.cluster.slurm_profile import (
+        driver_options,
+        load_profile,
+        step_options,
+        trial_options,
+    )
     from hpsearch.study.options import SlurmOptions
 
     options = study.spec.executor
@@ -204,7 +209,11 @@ def _sbatch(study: "Study") -> dict[str, list[str]]:
     profile = load_profile(study.path.parent / options.profile)
     trials = trial_options(profile, options.ranks, options.min_ranks)
     asked = {"trials": trials, "driver": driver_options(profile.driver)}
-    return {job: [*map(_quoted, lines), *profile.setup] for job, lines in asked.items()}
+    lines = {job: [*map(_quoted, asked[job]), *profile.setup] for job in asked}
+    lines["trials"].append(
+        shlex.join(["srun", *step_options(profile, options.ranks, options.min_ranks)])
+    )
+    return lines
 
 
 def _quoted(option: str) -> str:

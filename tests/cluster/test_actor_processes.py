@@ -12,7 +12,7 @@ import torch
 from fake_actors import FIXED, trained
 from safetensors.torch import load_file
 
-from hpsearch.cluster.actor_process import Block
+from hpsearch.cluster.actor_process import FOR_LEARNERS, Block
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.errors import DiskError
 from hpsearch.trainers.algorithms import build
@@ -154,3 +154,17 @@ def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number)
     assert here[0] == 0
     assert 1 <= here[1] <= 4
     assert_same(trainer, trained(members, None))
+
+
+@pytest.mark.slow
+def test_what_a_learner_is_asked_does_not_end_actors_that_begin(configs, tmp_path, capfd) -> None:
+    """Ctrl-C is sent to all processes of a terminal, also to those that still import torch."""
+    how = replace(FIXED, actors=1)
+    actors = ActorPool(how, configs("ppo", how), folder=tmp_path)
+    (actor,) = actors.actors
+    for number in FOR_LEARNERS:
+        os.kill(actor._process.pid, number)
+    actors.wait()
+    assert actor.is_new
+    assert "lost" not in capfd.readouterr().out
+    actors.end()

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,9 @@ import pytest
 import torch
 from gpu_tools import new_probe
 
+import hpsearch
 from hpsearch.cluster import job_entry, meeting
+from hpsearch.cluster.code_snapshot import same_code
 from hpsearch.cluster.failures import RankLostError, StopFlag
 from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.meeting import cluster_team, join, local_team
@@ -343,3 +347,33 @@ def test_a_first_rank_that_cannot_be_reached_is_told_of(monkeypatch: pytest.Monk
     monkeypatch.setattr(meeting, "MEETING_SECONDS", 0.1)
     with pytest.raises(ConflictError, match=r"rank 3 on .* cannot reach the first rank at"):
         meeting._reach(RankAddress("127.0.0.1", 1), 3)
+
+
+def test_a_first_rank_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "MEETING_SECONDS", 1.5)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(ConflictError, match=f"rank 1 on .*127.0.0.1:{port} .*refused"):
+        meeting._reach(RankAddress("127.0.0.1", port), 1)
+    assert time.monotonic() - began < 10
+
+
+def test_other_ranks_import_the_code_that_runs_here(tmp_path: Path) -> None:
+    """Not what lies in the folder in which they begin."""
+    (tmp_path / "hpsearch").mkdir()
+    (tmp_path / "hpsearch" / "__init__.py").write_text("")
+    command = [sys.executable, "-c", "import hpsearch; print(hpsearch.__file__)"]
+    for given, expected in (
+        ({}, tmp_path / "hpsearch" / "__init__.py"),
+        (same_code(), Path(hpsearch.__file__)),
+    ):
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | given,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert Path(done.stdout.strip()) == expected

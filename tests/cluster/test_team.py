@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +31,9 @@ def told(plain_config, case: str) -> dict:
     # Not by -m: what ranks tell each other is found by the name of its module.
     script = "import sys, ranked; ranked.main(*sys.argv[1:])"
     command = [sys.executable, "-c", script, case, config]
-    done = subprocess.run(
-        command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=120, check=True
-    )
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return json.loads(line)
 
@@ -155,8 +157,10 @@ import sys, time
 from torch.distributed import TCPStore
 from hpsearch.cluster import rank_group
 
-rank, size, port, late, patience = map(int, sys.argv[1:])
+rank, size, port, late, patience = map(int, sys.argv[1:6])
 rank_group.MEETING_SECONDS = patience
+for digest in sys.argv[6:]:
+    rank_group.code_hash = lambda: digest
 time.sleep(late)
 store = TCPStore("127.0.0.1", port, is_master=rank == 0, wait_for_workers=False)
 group = rank_group.RankGroup(store, rank, size, rank_group.UnknownProcesses())
@@ -165,8 +169,11 @@ group.leave()
 """
 
 
-def meet(late: list[int | None], patience: int) -> list[tuple[int, str]]:
-    """Return the exit codes and outputs of ranks, of which some come late, or (None) never."""
+def meet(late: list[int | None], patience: int, codes: Sequence[str] = ()) -> list[tuple[int, str]]:
+    """Return the exit codes and outputs of ranks, of which some come late, or (None) never.
+
+    ``codes`` are the hashes of the code that they say to run.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     processes = []
@@ -174,7 +181,7 @@ def meet(late: list[int | None], patience: int) -> list[tuple[int, str]]:
         if seconds is not None:
             numbers = map(str, (rank, len(late), port, seconds, patience))
             process = subprocess.Popen(
-                [sys.executable, "-c", MEET, *numbers],
+                [sys.executable, "-c", MEET, *numbers, *codes[rank : rank + 1]],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -197,3 +204,10 @@ def test_a_rank_that_does_not_come_is_named():
     assert code == 8
     assert other_code != 0
     assert "rank 2 did not come within 5 s; where nodes have several network interfaces" in said
+
+
+@pytest.mark.slow
+def test_ranks_of_different_code_do_not_train():
+    said = "".join(said for _, said in meet([0, 0], patience=60, codes=("0a1b", "2c3d")))
+    assert "met" not in said.split()
+    assert re.search(r"must run the same code .*rank 0 \S+ \(0a1b\), rank 1 \S+ \(2c3d\)", said)

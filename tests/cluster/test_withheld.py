@@ -11,7 +11,7 @@ from cli_tools import write_study
 
 from hpsearch import yaml_file
 from hpsearch.cluster import local
-from hpsearch.cluster.executor import without_variables
+from hpsearch.cluster.executor import changed_environment
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
@@ -44,9 +44,10 @@ def note_environment() -> Callable[[str], None]:
     return note
 
 
-def test_a_local_job_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment_of_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return what a local job has, which is submitted without `VARIABLE`."""
     monkeypatch.setattr(local, "train", note_environment())
-    job = StudyDir(tmp_path).job("00001")
+    job = StudyDir(folder).job("00001")
     job.root.mkdir(parents=True)
     executor = LocalExecutor(num_threads=1, withheld={VARIABLE})
     job_id = executor.submit([job])[job.name]
@@ -54,7 +55,21 @@ def test_a_local_job_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     while executor.look([(job, job_id)])[job.name].phase != "ended":
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)
-    seen = json.loads((job.root / "environment.json").read_text())
+    seen: dict[str, str] = json.loads((job.root / "environment.json").read_text())
+    return seen
+
+
+def test_a_local_job_imports_nothing_of_the_folder_where_it_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a user's queue.py, which Python's own modules would take for theirs."""
+    (tmp_path / "queue.py").write_text("raise SystemExit('not mine')\n")
+    monkeypatch.chdir(tmp_path)
+    assert environment_of_job(tmp_path, monkeypatch)
+
+
+def test_a_local_job_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = environment_of_job(tmp_path, monkeypatch)
     assert seen["HPSEARCH_TEST_OTHER"] == "for all"
     assert VARIABLE not in seen
     assert SECRET not in seen.values()
@@ -87,7 +102,7 @@ def test_sbatch_stores_no_secret(
 
 def test_what_is_withheld_comes_back_after_a_failure() -> None:
     def submit() -> None:
-        with without_variables({VARIABLE, "NOT_SET"}):
+        with changed_environment({}, without={VARIABLE, "NOT_SET"}):
             assert VARIABLE not in os.environ
             raise OSError("no space")
 

@@ -63,7 +63,9 @@ def folder(cases, tmp_path_factory) -> Path:
     """Where the ranks have left what they came to, stage by stage."""
     folder = tmp_path_factory.mktemp("ranks")
     stages = {f"{size}": {"size": size, "cases": cases} for size in SIZES}
-    stages["2 again"] = {"size": 2, "cases": {name: cases[name] for name in REPEATED}}
+    for size in SIZES[1:]:
+        again = {name: cases[name] for name in REPEATED}
+        stages[f"{size} again"] = {"size": size, "cases": again}
     first, then = {}, {}
     for name in RESUMED:
         path = str(folder / "saved" / name)
@@ -128,9 +130,10 @@ def test_as_many_ranks_as_there_may_be_come_to_the_same(folder, name, size):
     assert all(rank["match"] == alone["match"] for rank in together)
 
 
-def test_the_same_ranks_come_to_the_same_bits(folder):
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_the_same_ranks_come_to_the_same_bits(folder, size):
     for name in REPEATED:
-        once, again = of_ranks(folder, "2", name), of_ranks(folder, "2 again", name)
+        once, again = of_ranks(folder, f"{size}", name), of_ranks(folder, f"{size} again", name)
         for rank, other in zip(once, again, strict=True):
             for part in ("state", "statistics"):
                 for key, tensor in rank[part].items():
