@@ -11,7 +11,7 @@ O outputs, W weights and S statistics of one member. Padding is -1 and takes no 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from hpsearch.trainers.config.weight_layout import (
     weight_layout,
 )
 from hpsearch.trainers.graphs import compiled
-from hpsearch.trainers.ranks import ALONE, Ranks, mean_and_variance
+from hpsearch.trainers.ranks import ALONE, Ranks
 
 
 def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
@@ -88,6 +88,43 @@ BATCH_NORM_MOMENTUM = 0.1
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
 
+class _NormByBatch(torch.autograd.Function):
+    """Batch normalisation and its derivative (Ioffe and Szegedy, arXiv 1502.03167, section 3).
+
+    In as few passes over memory as there can be: left to torch, the variance and its derivative
+    take more time than the products of matrices around them.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, x: Tensor, scale: Tensor, shift: Tensor, ranks: Ranks
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the output (P, R, O), and all ranks' means and variances (P, 1, O)."""
+        mean = x.mean(dim=1, keepdim=True)
+        centred = x - mean
+        var = centred.square().mean(dim=1, keepdim=True)
+        if ranks.size > 1:
+            mean, var = ranks.moments(torch.stack([mean, var])).unbind(0)
+            centred = x - mean
+        inverse = torch.rsqrt(var + NORM_EPS)
+        normal = centred.mul_(inverse)
+        context.ranks = ranks
+        context.save_for_backward(normal, inverse * scale)
+        context.mark_non_differentiable(mean, var)
+        return torch.addcmul(shift, normal, scale), mean, var
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        normal, factor = context.saved_tensors
+        of_scale = (gradient * normal).sum(dim=1, keepdim=True)
+        of_shift = gradient.sum(dim=1, keepdim=True)
+        # Every row moves the moments, by which all ranks' rows are normalised.
+        means = torch.stack([of_scale, of_shift]) / gradient.shape[1]
+        by_scale, by_shift = context.ranks.average(means).unbind(0)
+        of_x = torch.addcmul(gradient - by_shift, normal, by_scale, value=-1).mul_(factor)
+        return of_x, of_scale, of_shift, None
+
+
 class Reader:
     """Applies the next layer of a network, whichever kind the network's structure says it is."""
 
@@ -117,23 +154,24 @@ class Reader:
         scale, shift = next(self._views), next(self._views)
         x = x.to(scale.dtype)  # sums want full precision
         if kind == "batch_norm":
-            mean, var = self._batch_moments(x)
+            mean, var = self._next_statistics(x.shape[2])
+            if self._training:
+                return self._norm_by_batch(x, scale, shift, mean, var)
         else:
-            mean, var = mean_and_variance(x, 2, ALONE)
+            mean, var = x.mean(dim=2, keepdim=True), x.var(dim=2, keepdim=True, correction=0)
         return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
 
-    def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a batch's own moments and let the running ones follow; else the running ones."""
-        running_mean, running_var = self._next_statistics(x.shape[2])
-        if not self._training:
-            return running_mean, running_var
-        mean, var = mean_and_variance(x, 1, self._ranks)
-        with torch.no_grad():
-            num_rows = x.shape[1] * self._ranks.size
-            unbiased = var * (num_rows / max(num_rows - 1, 1))
-            running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
-            running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
-        return mean, var
+    def _norm_by_batch(
+        self, x: Tensor, scale: Tensor, shift: Tensor, running_mean: Tensor, running_var: Tensor
+    ) -> Tensor:
+        """Return ``x`` normalised by the batch's own moments, which the running ones follow."""
+        y: Tensor
+        y, mean, var = _NormByBatch.apply(x, scale, shift, self._ranks)  # type: ignore[no-untyped-call]
+        num_rows = x.shape[1] * self._ranks.size
+        unbiased = var * (num_rows / max(num_rows - 1, 1))
+        running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
+        running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
+        return y
 
     def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
         # Exported programs are certified byte for byte, so their operations must stay these.

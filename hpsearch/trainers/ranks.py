@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed
@@ -96,11 +96,13 @@ class Ranks:
         return tensor.div_(self.size)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Return the ranks' tensors of one shape as (G, ...); gradients pass to all of them."""
+        """Return the ranks' tensors of one shape as (G, ...); no gradients pass."""
         if self.size == 1:
             return tensor[None]
-        gathered: Tensor = _Gather.apply(tensor, self)  # type: ignore[no-untyped-call]
-        return gathered
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        with self.calling():
+            distributed.all_gather(parts, tensor.contiguous())
+        return torch.stack(parts)
 
     def lanes(self, num_games: int, device: torch.device) -> Tensor:
         """Return which of ``num_games`` games this rank plays to measure players, int64 (B,).
@@ -127,32 +129,6 @@ class Ranks:
 
 
 ALONE = Ranks(0, 1)
-
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
-        context.ranks = ranks
-        parts = [torch.empty_like(tensor) for _ in range(ranks.size)]
-        with ranks.calling():
-            distributed.all_gather(parts, tensor.contiguous())
-        return torch.stack(parts)
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        # Every rank's loss depends on every rank's part.
-        gradient = gradient.contiguous()
-        with context.ranks.calling():
-            distributed.all_reduce(gradient)
-        return gradient[context.ranks.rank], None
-
-
-def mean_and_variance(x: Tensor, dim: int, ranks: Ranks) -> tuple[Tensor, Tensor]:
-    """Return the moments of all ranks' numbers along an axis, kept as 1; not of a sample."""
-    mean, variance = x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
-    if ranks.size > 1:
-        mean, variance = ranks.moments(torch.stack([mean, variance])).unbind(0)
-    return mean, variance
 
 
 @dataclass(frozen=True)

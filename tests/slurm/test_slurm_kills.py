@@ -67,7 +67,10 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
 
 
 def test_whichever_rank_is_killed_trials_end_as_undisturbed(sweep, tmp_path: Path) -> None:
-    """Four ranks on two nodes, beside one process that nothing disturbs."""
+    """Four ranks on two nodes, bit for bit what four that nothing disturbs come to.
+
+    One process comes to the same but for rounding, which thousands of steps may make large.
+    """
     seed = int(os.environ.get("HPSEARCH_TEST_SEED", secrets.randbelow(2**32)))
     print(f"HPSEARCH_TEST_SEED={seed}", flush=True)
     rng = Random(seed)
@@ -97,7 +100,7 @@ def test_whichever_rank_is_killed_trials_end_as_undisturbed(sweep, tmp_path: Pat
     ended = [trial for trial in study.trials() if trial.state == TrialState.COMPLETE]
     alone = tmp_path / "alone"
     write_trainer(alone, TRAINER | {"shards": 4})
-    local = {"name": "local", "jobs": 1, "members_per_job": 2}
+    local = {"name": "local", "jobs": 1, "members_per_job": 2, "ranks": 4, "cpus_per_job": 4}
     budget = {"budget/trials": max(trial.number for trial in ended) + 1}
     write_study(alone, {"executor": local, "sampler": {"name": "random"}} | budget)
     hpsearch(alone, "run", "study.yaml", "--no-export")
@@ -105,7 +108,7 @@ def test_whichever_rank_is_killed_trials_end_as_undisturbed(sweep, tmp_path: Pat
     for trial in ended:
         _, values, params, _ = undisturbed[trial.number]
         assert trial.params == params
-        assert trial.values == pytest.approx(values, rel=0.02)
+        assert trial.values == values
 
 
 def check_told(study: Sweep) -> None:

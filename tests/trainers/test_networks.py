@@ -469,6 +469,8 @@ def test_bf16_needs_no_loss_scaling(encoder):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU")
 # Raised inside torch while it imports its own compiler.
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
+# torch's compiler makes an object of a function of autograd, which torch itself deprecates.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize(
     "encoder",
     [
