@@ -4,8 +4,8 @@ import hashlib
 import os
 import platform
 import shutil
+import site
 import subprocess
-import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,13 +63,12 @@ def code_hash() -> str:
 def same_code() -> dict[str, str]:
     """Return variables with which a process of this machine imports the code that runs here.
 
-    Python would look first in the folder where it is started, for every module. Where it found this
-    code there, the child is told so.
+    Python would look first in the folder where it is started, for every module.
     """
-    safe, parent = {"PYTHONSAFEPATH": "1"}, Path(hpsearch.__file__).parents[1]
-    if sys.flags.safe_path or Path(sys.path[0]).resolve() != parent.resolve():
+    safe, parent = {"PYTHONSAFEPATH": "1"}, str(Path(hpsearch.__file__).absolute().parents[1])
+    if parent in (*site.getsitepackages(), site.getusersitepackages()):
         return safe
-    paths = filter(None, (str(parent.resolve()), os.environ.get("PYTHONPATH")))
+    paths = filter(None, (parent, os.environ.get("PYTHONPATH")))
     return safe | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
