@@ -79,7 +79,8 @@ class DeviceReport:
     fault: str | None  # why the device that was tried cannot be used, None if it can
     hosts: tuple[str, ...] = ()  # of the job's ranks that met, where there are several
     network: tuple[str, ...] = ()
-    """NAME=VALUE of the variables by which torch.distributed chooses between interfaces"""
+    """NAME=VALUE of the variables by which torch.distributed chooses between interfaces; of several
+    ranks also the names of the first one's interfaces"""
 
 
 @dataclass(frozen=True)

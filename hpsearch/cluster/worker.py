@@ -5,6 +5,7 @@ It speaks with the driver through files alone and never sees the database.
 
 import math
 import os
+import socket
 import time
 import warnings
 from collections.abc import Sequence
@@ -246,6 +247,9 @@ def _device_report(device: str, hosts: Sequence[str]) -> records.DeviceReport:
         if name.startswith(("NCCL_", "GLOO_"))
     )
     visible, several = os.environ.get(VISIBLE), tuple(hosts) if len(hosts) > 1 else ()
+    if several:
+        names = ", ".join(name for _, name in socket.if_nameindex())
+        network += (f"interfaces: {names}",)
     return records.DeviceReport(visible, torch.__version__, gpus, fault, several, network)
 
 

@@ -1,6 +1,7 @@
 """The GPUs of this machine: which there are, and that no two processes hold the same."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 from gpu_tools import install_nvidia_smi, new_probe, new_uuid
@@ -352,7 +354,12 @@ def test_a_probe_tells_what_a_device_that_is_found_cannot_do(tmp_path, monkeypat
 
 @pytest.mark.parametrize(("hosts", "told"), [(["a"], ()), (["a", "b"], ("a", "b"))])
 def test_a_probe_tells_the_machines_of_ranks_that_met(hosts, told):
-    assert worker._device_report("cpu", hosts).hosts == told
+    report = worker._device_report("cpu", hosts)
+    assert report.hosts == told
+    named = [part for part in report.network if part.startswith("interfaces: ")]
+    assert [set(psutil.net_if_addrs()) <= set(re.findall(r"[^ ,]+", part)) for part in named] == (
+        [True] if told else []
+    )
 
 
 @pytest.mark.gpu
