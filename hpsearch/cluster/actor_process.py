@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hpsearch.cluster.failures import SAVE_SIGNAL, STOP_SIGNALS
 from hpsearch.errors import DiskError
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
@@ -22,7 +23,7 @@ from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.ranks import Ranks
 
 LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
-FOR_LEARNERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+FOR_LEARNERS = (signal.SIGINT, *STOP_SIGNALS, SAVE_SIGNAL)
 """what asks a learner to stop or to save is not for its actors, which begin with these blocked"""
 ALIGNMENT = 64  # bytes; more than any type of number needs
 

@@ -24,8 +24,7 @@ from hpsearch.cluster.actor_process import (
     Took,
     act,
 )
-from hpsearch.cluster.executor import changed_environment
-from hpsearch.cluster.failures import blocked
+from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
 from hpsearch.files import write_bytes
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
@@ -65,9 +64,11 @@ class ActorProcess:
         self._pipe, theirs = context.Pipe()
         # A daemon ends with this process.
         self._process = context.Process(target=act, args=(theirs, *self._first), daemon=True)
-        resource_tracker.ensure_running()  # which unblocks signals where it has to begin
-        with changed_environment(ONE_THREAD), blocked(FOR_LEARNERS):
-            self._process.start()
+        with changed_environment(same_code() | ONE_THREAD):
+            with blocked(()):
+                resource_tracker.ensure_running()  # which unblocks some where it has to begin
+            with blocked(FOR_LEARNERS):
+                self._process.start()
         theirs.close()
 
     @property

@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import shutil
-import site
 import subprocess
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -51,25 +50,13 @@ def _reason(error: OSError) -> str:
 
 
 def code_hash() -> str:
-    """Return what tells the running package from any other: its files, and what they hold."""
+    """Return 12 hex digits of the names and contents of the running package's files."""
     package, total = Path(hpsearch.__file__).parent, hashlib.sha256()
     for path in sorted(package.rglob("*")):
         if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(package).parts}:
             total.update(str(path.relative_to(package)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]
-
-
-def same_code() -> dict[str, str]:
-    """Return variables with which a process of this machine imports the code that runs here.
-
-    Python would look first in the folder where it is started, for every module.
-    """
-    safe, parent = {"PYTHONSAFEPATH": "1"}, str(Path(hpsearch.__file__).absolute().parents[1])
-    if parent in (*site.getsitepackages(), site.getusersitepackages()):
-        return safe
-    paths = filter(None, (parent, os.environ.get("PYTHONPATH")))
-    return safe | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def code_commit() -> str | None:

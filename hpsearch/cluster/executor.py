@@ -1,8 +1,6 @@
 """What an executor is: it submits jobs, looks them up, asks them to end, and decides nothing."""
 
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -88,23 +86,3 @@ class Executor(Protocol):
     def log(self, job: JobDir, job_id: str) -> Path:
         """Return the file of what the job printed; it may not be there."""
         ...
-
-
-@contextmanager
-def changed_environment(
-    given: Mapping[str, str], *, without: Collection[str] = ()
-) -> Iterator[None]:
-    """Let processes that start in the block inherit other variables than this one has.
-
-    submitit gives what it starts a copy of the whole environment, and SLURM stores it: it must be
-    ``without`` a database's password, as jobs need no database.
-    """
-    before = {name: os.environ.pop(name, None) for name in (*given, *without)}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -81,16 +81,6 @@ class StopFlag:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self.is_set:
             time.sleep(min(GLANCE_SECONDS, left))
-
-
-@contextmanager
-def blocked(signals: Iterable[signal.Signals]) -> Iterator[None]:
-    """Let processes that start in the block begin with signals blocked, so that these wait."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

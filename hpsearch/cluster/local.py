@@ -9,9 +9,8 @@ from pathlib import Path
 import psutil
 import submitit
 
-from hpsearch.cluster.code_snapshot import same_code
-from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError, changed_environment
-from hpsearch.cluster.failures import blocked
+from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
+from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
 from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.machine import NO_GPUS, GpuShare
 from hpsearch.cluster.study_dir import JobDir

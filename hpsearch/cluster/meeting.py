@@ -16,9 +16,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
+from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from hpsearch.cluster.code_snapshot import same_code
+from hpsearch.cluster.child_processes import same_code
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.machine import VISIBLE, share
 from hpsearch.cluster.rank_group import MEETING_SECONDS, Processes, RankGroup, UnknownProcesses
@@ -171,19 +172,19 @@ def _reach(address: RankAddress, rank: int) -> TCPStore:
     place, deadline = (address.host, address.port), time.monotonic() + MEETING_SECONDS
     # torch's own tries take twice the time that they are given, and print pages.
     while True:
+        left = deadline - time.monotonic()
         try:
-            socket.create_connection(place, timeout=deadline - time.monotonic()).close()
-            break
-        except OSError as error:
-            if time.monotonic() + REACHING_SECONDS < deadline:
-                time.sleep(REACHING_SECONDS)
-                continue
-            raise ConflictError(
-                f"rank {rank} on {socket.gethostname()} cannot reach the first rank at "
-                f"{address.host}:{address.port} ({error.strerror or error}); hpsearch doctor says "
-                "how nodes see each other"
-            ) from error
-    return TCPStore(*place, timeout=timedelta(seconds=MEETING_SECONDS), wait_for_workers=False)
+            socket.create_connection(place, max(left, GLANCE_SECONDS)).close()
+            return TCPStore(*place, timeout=timedelta(seconds=left), wait_for_workers=False)
+        except (OSError, distributed.DistError) as error:
+            if left < REACHING_SECONDS:
+                why, *_ = str(error).splitlines()
+                raise ConflictError(
+                    f"rank {rank} on {socket.gethostname()} cannot reach the first rank at "
+                    f"{address.host}:{address.port} ({why}); hpsearch doctor says how nodes see "
+                    "each other"
+                ) from error
+        time.sleep(REACHING_SECONDS)
 
 
 def _start(

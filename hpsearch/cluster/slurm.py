@@ -13,11 +13,11 @@ import submitit
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from hpsearch.cluster import slurm_calls
+from hpsearch.cluster.child_processes import changed_environment
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import (
     JobStatus,
     SchedulerSilentError,
-    changed_environment,
     shared_part,
 )
 from hpsearch.cluster.job_entry import train_as_task

@@ -157,7 +157,7 @@ def trial_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None =
 
 
 def step_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None) -> list[str]:
-    """Return what srun is told that starts the tasks of a job of trials."""
+    """Return the options of the srun that starts the tasks of a job of trials."""
     return list(sbatch_parameters(profile, ranks, min_ranks)["srun_args"])
 
 

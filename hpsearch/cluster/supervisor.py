@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 
 from hpsearch import errors
-from hpsearch.cluster.code_snapshot import same_code, take_snapshot
+from hpsearch.cluster.child_processes import same_code
+from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import DriverRetry

@@ -133,7 +133,7 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
     if config.shards % ranks:
         raise UsageError(
             f"--ranks must divide the key shards={config.shards} of the configuration, but is "
-            f"{ranks}; add shards={ranks} to the command, which must divide the sizes of rollouts, "
+            f"{ranks}; add shards={ranks} to the command; it must divide the sizes of rollouts, "
             "batches and memories"
         )
     rollouts = config.rollouts

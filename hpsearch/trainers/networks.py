@@ -91,8 +91,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh
 class _NormByBatch(torch.autograd.Function):
     """Batch normalisation and its derivative (Ioffe and Szegedy, arXiv 1502.03167, section 3).
 
-    In as few passes over memory as there can be: left to torch, the variance and its derivative
-    take more time than the products of matrices around them.
+    Written out, because torch's variance and its derivative take longer than the products of
+    matrices around them.
     """
 
     @staticmethod
@@ -114,15 +114,16 @@ class _NormByBatch(torch.autograd.Function):
         return torch.addcmul(shift, normal, scale), mean, var
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(context: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        """Return the gradients of x (P, R, O), scale and shift (P, 1, O); they have none."""
         normal, factor = context.saved_tensors
-        of_scale = (gradient * normal).sum(dim=1, keepdim=True)
-        of_shift = gradient.sum(dim=1, keepdim=True)
+        grad_scale = (grad * normal).sum(dim=1, keepdim=True)
+        grad_shift = grad.sum(dim=1, keepdim=True)
         # Every row moves the moments, by which all ranks' rows are normalised.
-        means = torch.stack([of_scale, of_shift]) / gradient.shape[1]
-        by_scale, by_shift = context.ranks.average(means).unbind(0)
-        of_x = torch.addcmul(gradient - by_shift, normal, by_scale, value=-1).mul_(factor)
-        return of_x, of_scale, of_shift, None
+        means = torch.stack([grad_scale, grad_shift]) / grad.shape[1]
+        mean_grad_normal, mean_grad = context.ranks.average(means).unbind(0)
+        grad_x = torch.addcmul(grad - mean_grad, normal, mean_grad_normal, value=-1).mul_(factor)
+        return grad_x, grad_scale, grad_shift, None
 
 
 class Reader:

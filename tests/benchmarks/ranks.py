@@ -1,6 +1,6 @@
 """What ranks cost: steps a second by one trainer, and by one and two ranks; calls and bytes.
 
-    python tests/benchmarks/ranks.py --repeats 4
+    python tests/benchmarks/ranks.py --repeats 3
 
 The shipped DQN and PPO of studies/trainers, one member and eight, one thread a rank: a trainer that
 knows of no job, the same in a job of one rank, and two ranks on gloo over the loopback interface.

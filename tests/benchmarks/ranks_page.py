@@ -8,7 +8,7 @@ Row = Mapping[str, str]
 
 HEAD = """## ranks
 
-    python tests/benchmarks/ranks.py --repeats 4
+    python tests/benchmarks/ranks.py --repeats 3
 
 The shipped DQN and PPO, one member and eight, one thread a rank: steps a second of a trainer that
 knows of no job, of one rank, and of two ranks on gloo, which share out the same games and batches;

@@ -11,7 +11,7 @@ from cli_tools import write_study
 
 from hpsearch import yaml_file
 from hpsearch.cluster import local
-from hpsearch.cluster.executor import changed_environment
+from hpsearch.cluster.child_processes import changed_environment
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
