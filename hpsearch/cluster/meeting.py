@@ -170,12 +170,13 @@ def _serve(address: str = "") -> TCPStore:
 def _reach(address: RankAddress, rank: int) -> TCPStore:
     """Return the store that the first rank serves; a ConflictError if it cannot be reached."""
     place, deadline = (address.host, address.port), time.monotonic() + MEETING_SECONDS
+    seconds = timedelta(seconds=MEETING_SECONDS)  # for each later call of the store, too
     # torch's own tries take twice the time that they are given, and print pages.
     while True:
         left = deadline - time.monotonic()
         try:
             socket.create_connection(place, max(left, GLANCE_SECONDS)).close()
-            return TCPStore(*place, timeout=timedelta(seconds=left), wait_for_workers=False)
+            return TCPStore(*place, timeout=seconds, wait_for_workers=False)
         except (OSError, distributed.DistError) as error:
             if left < REACHING_SECONDS:
                 why, *_ = str(error).splitlines()
