@@ -255,7 +255,7 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
     without = PROFILE | {"gpus_per_task": 0, "gpu_type": None}
     (tmp_path / "site.yaml").write_text(yaml_file.dump(without))
     (said,) = warnings_of(load(tmp_path, SLURM))
-    assert "jobs ask for no GPU" in said
+    assert "a task asks for no GPU" in said
 
 
 @pytest.mark.parametrize(

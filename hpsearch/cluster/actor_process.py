@@ -1,7 +1,7 @@
 """An actor's process, and what it and its learner share: memory, and messages over a pipe.
 
 The memory is one block for the weights and one for the rollouts that wait; a message says what lies
-there. Whichever side ends, the other one's pipe says so.
+there. Newer weights may travel otherwise. Whichever side ends, the other one's pipe says so.
 """
 
 import signal
@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from hpsearch.cluster.block import Block, Layout, layout_of
 from hpsearch.cluster.failures import SAVE_SIGNAL, STOP_SIGNALS
-from hpsearch.errors import DiskError
-from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
+from hpsearch.cluster.weight_transport import Receiver
+from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.ranks import Ranks
@@ -25,56 +24,6 @@ from hpsearch.trainers.ranks import Ranks
 LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
 FOR_LEARNERS = (signal.SIGINT, *STOP_SIGNALS, SAVE_SIGNAL)
 """what asks a learner to stop or to save is not for its actors, which begin with these blocked"""
-ALIGNMENT = 64  # bytes; more than any type of number needs
-
-Layout = Sequence[tuple[str, torch.dtype, torch.Size]]
-
-
-class Block(NamedTuple):
-    """Memory that processes share, one open file whatever number of tensors lie in it."""
-
-    data: Tensor  # uint8
-    layout: Layout  # of each of its equal places
-
-    @classmethod
-    def of(cls, layout: Layout, count: int) -> "Block":
-        """Make room for such tensors ``count`` times, or raise DiskError."""
-        size = sum(_room(dtype, shape) for _, dtype, shape in layout)
-        try:
-            return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
-        except RuntimeError as error:  # of torch
-            raise DiskError(
-                f"the memory that processes share (/dev/shm) has no room for {count * size} bytes "
-                f"of actors ({error}); enlarge it, lower rollouts.actors or "
-                "rollouts.max_staleness, or write rollouts: {mode: inline}"
-            ) from error
-
-    @classmethod
-    def filled(cls, tensors: Tensors) -> "Block":
-        block = cls.of(layout_of(tensors), 1)
-        block.fill(0, tensors)
-        return block
-
-    def fill(self, number: int, tensors: Tensors) -> None:
-        for name, own in self.place(number).items():
-            own.copy_(tensors[name])
-
-    def place(self, number: int) -> dict[str, Tensor]:
-        """Return the tensors of one place, by name."""
-        tensors, first = {}, 0
-        for name, dtype, shape in self.layout:
-            last = first + shape.numel() * dtype.itemsize
-            tensors[name] = self.data[number, first:last].view(dtype).view(shape)
-            first += _room(dtype, shape)
-        return tensors
-
-
-def layout_of(tensors: Tensors) -> Layout:
-    return [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
-
-
-def _room(dtype: torch.dtype, shape: torch.Size) -> int:
-    return -(-shape.numel() * dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
 class Begin(NamedTuple):
@@ -89,7 +38,6 @@ class Begin(NamedTuple):
 
 class NewWeights(NamedTuple):
     version: int
-    path: Path | None  # None: they lie in the shared memory
 
 
 class Free(NamedTuple):
@@ -127,7 +75,7 @@ class RolloutReady(NamedTuple):
     place: int
 
 
-def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
+def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks, receiver: Receiver) -> None:
     """Be an actor, until the learner is gone."""
     for number in FOR_LEARNERS:
         signal.signal(number, signal.SIG_IGN)
@@ -137,14 +85,20 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks) -> None:
     player.play()  # which compiles what it takes
     with suppress(*LOST):
         pipe.send(Ready())
-        _Acting(pipe, player, configs).play_on()
+        receiver.connect()
+        _Acting(pipe, player, configs, receiver).play_on()
 
 
 class _Acting:
     def __init__(
-        self, pipe: Connection, player: RolloutPlayer, configs: Sequence[CommonConfig]
+        self,
+        pipe: Connection,
+        player: RolloutPlayer,
+        configs: Sequence[CommonConfig],
+        receiver: Receiver,
     ) -> None:
         self._pipe, self._player, self._configs = pipe, player, configs
+        self._receiver = receiver
         self._begin = 0
         self._each = 0.0  # rollouts that it may play by weights that come
         self._free: list[int] = []  # places for rollouts
@@ -169,8 +123,8 @@ class _Acting:
                 self._left, self._rollouts = setup.first, None
                 self._free = list(range(num_places))
                 self._pipe.send(Took(number))
-            case NewWeights(version, path):
-                self._player.take(version, _read(path) if path else self._weights.place(0))
+            case NewWeights(version):
+                self._player.take(version, self._receiver.receive(self._weights))
                 self._left = self._each
                 self._pipe.send(Took(self._begin))
             case Free(place):
@@ -188,9 +142,3 @@ class _Acting:
                 return
         self._rollouts.fill(place, rollout.tensors)
         self._pipe.send(RolloutReady(begin, replace(rollout, tensors={}), place))
-
-
-def _read(path: Path) -> Tensors:
-    from safetensors.torch import load_file
-
-    return load_file(path)

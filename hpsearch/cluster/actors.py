@@ -2,10 +2,12 @@
 
 import atexit
 import multiprocessing
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +16,6 @@ from hpsearch.cluster.actor_process import (
     FOR_LEARNERS,
     LOST,
     Begin,
-    Block,
     Free,
     NeedsRoom,
     NewWeights,
@@ -24,8 +25,11 @@ from hpsearch.cluster.actor_process import (
     Took,
     act,
 )
+from hpsearch.cluster.block import Block
 from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
-from hpsearch.files import write_bytes
+from hpsearch.cluster.machine import VISIBLE, counted
+from hpsearch.cluster.weight_transport import ByFile, ByGroup, ByMemory, Sender
+from hpsearch.errors import ConflictError
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
@@ -45,11 +49,16 @@ class ActorProcess:
         number: int,
         part: Ranks,
         configs: Sequence[CommonConfig],
-        weights_file: Path | None,
+        sender: Callable[[], Sender],
+        gpu: str | None,
     ) -> None:
-        """Begin one that makes ready for the games of a part, by configurations to play."""
-        self._number, self._weights_file = number, weights_file
+        """Begin one that makes ready for the games of a part, by configurations to play.
+
+        ``gpu`` is its own one, None where it has none.
+        """
+        self._number, self._new_sender = number, sender
         self._first = configs, part
+        self._environment = ONE_THREAD if gpu is None else ONE_THREAD | {VISIBLE: gpu}
         self._losses = 0  # in a row
         self._begins = 0  # set-ups so far
         self._begin()
@@ -62,9 +71,11 @@ class ActorProcess:
         self._places: dict[int, int] = {}  # of each rollout that is not released, by its number
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
+        self._sender = self._new_sender()
+        given = theirs, *self._first, self._sender.receiver
         # A daemon ends with this process.
-        self._process = context.Process(target=act, args=(theirs, *self._first), daemon=True)
-        with changed_environment(same_code() | ONE_THREAD):
+        self._process = context.Process(target=act, args=given, daemon=True)
+        with changed_environment(same_code() | self._environment):
             with blocked(()):
                 resource_tracker.ensure_running()  # which unblocks some where it has to begin
             with blocked(FOR_LEARNERS):
@@ -98,12 +109,13 @@ class ActorProcess:
         self._say(Begin(self._begins, bare, games, self._weights, num_places))
 
     def send(self, version: int, weights: Tensors) -> None:
-        if self._weights_file is None:
-            self._weights.fill(0, weights)
-        else:
-            _write(self._weights_file, weights)
         self._has_weights = False
-        self._say(NewWeights(version, self._weights_file))
+        try:
+            self._sender.send(weights, self._weights)
+        except RuntimeError:  # of torch, from a group whose other member is gone
+            self.replace()
+        else:
+            self._say(NewWeights(version))
 
     def receive(self, seconds: float) -> Rollout | None:
         deadline = time.monotonic() + seconds
@@ -135,6 +147,7 @@ class ActorProcess:
         self._process.kill()
         self._process.join()
         self._pipe.close()
+        self._sender.end()
 
     # The pipe.
 
@@ -161,7 +174,11 @@ class ActorProcess:
     def _hear(self, message: object) -> None:
         match message:
             case Ready():
-                self.is_new = True
+                try:
+                    self._sender.connect()
+                    self.is_new = True
+                except RuntimeError:  # as above
+                    self.replace()
             case Took(begin) | NeedsRoom(begin, _) | RolloutReady(begin, _, _) if (
                 begin != self._begins
             ):
@@ -192,18 +209,11 @@ class ActorPool:
         Weights that go through files lie in ``folder`` meanwhile.
         """
         self.how, self._folder = how, folder
-        self._files: list[Path | None] = [None] * how.actors
         numbers = range(ranks.rank * how.actors, (ranks.rank + 1) * how.actors)
-        if how.sync_method == "checkpoint":
-            assert folder is not None
-            # One file per actor: what one was told to read must not become another one's weights.
-            self._files = [folder / f"actor-{number}.safetensors" for number in numbers]
         plays = [config.to_play() for config in configs]
         self.actors = [
-            ActorProcess(number, part, plays, path)
-            for number, part, path in zip(
-                numbers, ranks.split(how.actors), self._files, strict=True
-            )
+            ActorProcess(number, part, plays, partial(_sender, how, number, folder), gpu)
+            for number, part, gpu in zip(numbers, ranks.split(how.actors), _gpus(how), strict=True)
         ]
         atexit.register(self.end)  # multiprocessing would ask them to end, which they ignore
         self._here: dict[Ranks, tuple[Sequence[CommonConfig], RolloutPlayer]] = {}
@@ -226,15 +236,31 @@ class ActorPool:
         atexit.unregister(self.end)
         for actor in self.actors:
             actor.end()
-        with suppress(OSError):  # the folder is not there, or those of other ranks lie there
-            for path in filter(None, self._files):
-                path.unlink(missing_ok=True)
-            if self._folder is not None:
+        if self._folder is not None:
+            with suppress(OSError):  # it is not there, or files of other ranks lie there
                 self._folder.rmdir()
 
 
-def _write(path: Path, weights: Tensors) -> None:
-    from safetensors.torch import save
+def _gpus(how: ActorRollouts) -> list[str | None]:
+    """Return the GPU that each actor has for itself, if any; ConflictError if there are too few."""
+    if how.gpus == 0:
+        return [None] * how.actors
+    visible = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
+    if len(visible) < 1 + how.gpus:
+        raise ConflictError(
+            f"rollouts.sync_method: nccl wants {counted(1 + how.gpus)} of a rank, one for the "
+            f"learner and one for each actor, but {VISIBLE} names {len(visible)}; give the job "
+            "more, lower rollouts.actors, or write sync_method: memory"
+        )
+    return list(visible[1 : 1 + how.gpus])
 
-    plain = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-    write_bytes(path, save(plain), is_flushed=False)
+
+def _sender(how: ActorRollouts, number: int, folder: Path | None) -> Sender:
+    match how.sync_method:
+        case "memory":
+            return ByMemory()
+        case "checkpoint":
+            assert folder is not None
+            return ByFile(folder / f"actor-{number}.safetensors")
+        case "nccl":
+            return ByGroup(how.device, how.actor_timeout)

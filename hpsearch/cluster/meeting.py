@@ -24,6 +24,7 @@ from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.machine import VISIBLE, share
 from hpsearch.cluster.rank_group import MEETING_SECONDS, Processes, RankGroup, UnknownProcesses
 from hpsearch.cluster.records import RankAddress
+from hpsearch.cluster.served_store import LOOPBACK, serve
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, HpsearchError, TrainingFailedError
@@ -31,7 +32,6 @@ from hpsearch.errors import ConflictError, HpsearchError, TrainingFailedError
 LEAVING_SECONDS = 30.0  # in which the others end, once all is done
 GLANCE_SECONDS = 0.1  # between two looks for the first rank's announcement
 REACHING_SECONDS = 1.0  # between two tries to reach the first rank
-LOOPBACK = "127.0.0.1"
 _LOOPBACK_ALONE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 
 
@@ -49,7 +49,7 @@ def local_team(
         return
     os.environ |= _LOOPBACK_ALONE
     gpus = os.environ.get(VISIBLE)
-    store = _serve(LOOPBACK)
+    store = serve(LOOPBACK)
     others = _Started(
         [_start(store.port, rank, size, num_threads, gpus) for rank in range(1, size)]
     )
@@ -96,7 +96,7 @@ def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
     if size == 1:
         yield from _ended(Team(flag, weights=job.weights))
         return
-    store = _serve()
+    store = serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
     team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)), job.weights)
     yield from _ended(team)
@@ -149,22 +149,6 @@ def _follow(address: RankAddress, rank: int, size: int, flag: StopFlag, others: 
             print(f"rank {rank}: {error}", flush=True)
         # An end with finalizers would wait for the other ranks.
         os._exit(TrainingFailedError.exit_code)
-
-
-def _serve(address: str = "") -> TCPStore:
-    """Return the store where ranks meet, served by this process at a free port.
-
-    It listens on ``address`` alone, or on all that the machine has.
-    """
-    listener = socket.create_server((address, 0))
-    port = listener.getsockname()[1]
-    return TCPStore(
-        address or socket.gethostname(),
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listener.detach(),
-    )
 
 
 def _reach(address: RankAddress, rank: int) -> TCPStore:

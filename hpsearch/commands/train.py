@@ -142,15 +142,17 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
             f"{ranks} ranks of {rollouts.actors} actors each must divide the key "
             f"shards={config.shards}; add shards={ranks * rollouts.actors} to the command"
         )
-    if ranks == 1 or config.device != "cuda":
+    wanted = ranks * (1 + rollouts.gpus)
+    if wanted == 1 or config.device != "cuda":
         return
     gpus = find_gpus()
-    if len(gpus) < ranks:
+    if len(gpus) < wanted:
+        actors = f" and each of its {rollouts.gpus} actors" if rollouts.gpus else ""
         raise UsageError(
-            f"each rank needs a GPU of its own, but this machine has {counted(len(gpus))} for "
-            f"--ranks {ranks}; lower it, or add device=cpu to the command"
+            f"each rank{actors} needs a GPU of its own, but this machine has "
+            f"{counted(len(gpus))} for --ranks {ranks}; lower it, or add device=cpu to the command"
         )
-    os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:ranks])
+    os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:wanted])
 
 
 def _use_threads(num_threads: int) -> None:

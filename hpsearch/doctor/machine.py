@@ -230,8 +230,8 @@ def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     """Say what a job asks for; what its node has, is seen there alone."""
     gpus, kind = profile.gpus_per_task, profile.gpu_type or "any type"
     note = f"a task asks for {gpus} GPUs ({kind}), {profile.cpus_per_task} CPUs"
-    if study.uses_gpus and gpus == 0:
-        remedy = "set gpus_per_task to 1, or device: cpu"
+    if gpus < study.gpus_per_rank:
+        remedy = f"set gpus_per_task to {study.gpus_per_rank}, or device: cpu"
         return error(f"a base wants device cuda, but {note}; {remedy}", "GPUs")
     if not study.uses_gpus and gpus > 0:
         remedy = "set device: cuda, or gpus_per_task to 0"

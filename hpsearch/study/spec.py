@@ -112,7 +112,13 @@ class Study:
         executor = self.spec.executor
         if isinstance(executor, options.LocalOptions) and executor.gpus_per_job is not None:
             return executor.gpus_per_job
-        return executor.ranks if self.uses_gpus else 0
+        return executor.ranks * self.gpus_per_rank
+
+    @property
+    def gpus_per_rank(self) -> int:
+        """How many each rank needs."""
+        configs = (*self.bases.values(), *self.founders)
+        return spec_checks.gpus_per_rank(configs, self.space.parameters)
 
     @property
     def has_actors(self) -> bool:

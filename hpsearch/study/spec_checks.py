@@ -83,14 +83,22 @@ def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
     return GPU in choices or any(config[DEVICE] == GPU for config in configs)
 
 
+def gpus_per_rank(configs: Sequence[Config], space: Mapping[str, Parameter]) -> int:
+    if not use_gpus(configs, space):
+        return 0
+    return 1 + max(read_config(config, source="").rollouts.gpus for config in configs)
+
+
 def gpu_problems(
     executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
     if not isinstance(executor, options.LocalOptions) or executor.gpus_per_job is None:
         return
-    asked, ranks = executor.gpus_per_job, executor.ranks
-    if use_gpus(configs, space) and (asked == 0 or asked % ranks):
-        rule = "1 or more" if ranks == 1 else f"a multiple of executor.ranks={ranks}"
+    asked, ranks, each = executor.gpus_per_job, executor.ranks, gpus_per_rank(configs, space)
+    if each and (asked < ranks * each or asked % ranks):
+        rule = f"{each} or more" if ranks == 1 else f"a multiple of executor.ranks={ranks}"
+        if each > 1:
+            rule += f", with {each} for each rank, as weights go to actors by NCCL,"
         yield (
             f"executor.gpus_per_job must be {rule} where trials train on device cuda, but is "
             f"{asked}; leave it out, or set device: cpu"

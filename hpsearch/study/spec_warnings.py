@@ -69,8 +69,11 @@ def _profile_warnings(study: Study, executor: options.SlurmOptions) -> Iterator[
             f"jobs ask for {asked} GPUs each, but all trials train on device cpu, which leaves "
             "them idle; set device: cuda, or gpus_per_task: 0"
         )
-    if study.uses_gpus and not asked:
-        yield "jobs ask for no GPU, but trials train on cuda; set device: cpu, or gpus_per_task: 1"
+    if asked < study.gpus_per_rank:
+        yield (
+            f"a task asks for {asked or 'no'} GPU, but trials train on cuda; set device: cpu, or "
+            f"gpus_per_task: {study.gpus_per_rank}"
+        )
 
 
 def _population_warnings(study: Study, population: PopulationOptions) -> Iterator[str]:

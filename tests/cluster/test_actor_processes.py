@@ -5,16 +5,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 import torch
 from fake_actors import FIXED, trained
-from safetensors.torch import load_file
 
-from hpsearch.cluster.actor_process import FOR_LEARNERS, Block
+from hpsearch.cluster.actor_process import FOR_LEARNERS
 from hpsearch.cluster.actors import ActorPool
-from hpsearch.errors import DiskError
+from hpsearch.cluster.block import Block
+from hpsearch.cluster.machine import VISIBLE
+from hpsearch.errors import ConflictError, DiskError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import Ranks
@@ -62,7 +63,7 @@ def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["memory", "checkpoint"])
+@pytest.mark.parametrize("method", ["memory", "checkpoint", "nccl"])
 def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
     how = replace(FIXED, sync_method=method)
     actors = pool(how, configs("ppo", how))
@@ -73,28 +74,31 @@ def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
         assert not any(part.played_here for part in trainer.actor_games.parts)
 
 
-@pytest.mark.slow
-def test_each_plays_with_the_weights_that_it_was_told_of(configs, pool) -> None:
-    """What one has not read yet is not replaced by what another one gets."""
-    how = replace(FIXED, sync_style="dynamic_by_trainer", sync_method="checkpoint", max_staleness=4)
-    first, second = pool(how, configs("ppo", how)).actors
-    sent = {"weights": torch.ones(3)}
-    with patch.object(first, "_say") as say, patch.object(second, "_say"):  # they read later
-        first.send(1, sent)
-        second.send(1, {"weights": torch.zeros(3)})
-    (told,) = say.call_args.args
-    torch.testing.assert_close(load_file(told.path), sent)
-
-
-def test_ranks_keep_the_weights_of_their_actors_apart(configs, monkeypatch, tmp_path) -> None:
+def test_each_actor_of_all_ranks_reads_weights_from_a_file_of_its_own(
+    configs, monkeypatch, tmp_path
+) -> None:
+    """What one has not read yet must not be replaced by what another one gets."""
     begun = Mock()
     monkeypatch.setattr("hpsearch.cluster.actors.ActorProcess", begun)
-    how = replace(FIXED, actors=1, sync_method="checkpoint")
+    how = replace(FIXED, sync_method="checkpoint")
     for rank in range(2):
         ActorPool(how, configs("ppo", how), Ranks(rank, 2), tmp_path).end()
-    files = [call.args[-1] for call in begun.call_args_list]
-    assert [file.parent for file in files] == [tmp_path] * 2
-    assert files[0] != files[1]
+    files = {call.args[3]().path for call in begun.call_args_list}
+    assert [file.parent for file in files] == [tmp_path] * 4
+
+
+def test_each_actor_has_a_gpu_of_its_own_where_weights_go_by_nccl(configs, monkeypatch) -> None:
+    begun = Mock()
+    monkeypatch.setattr("hpsearch.cluster.actors.ActorProcess", begun)
+    monkeypatch.setenv(VISIBLE, "4,5,6")
+    how = replace(FIXED, device="cuda", sync_method="nccl")
+    ActorPool(how, configs("ppo", how)).end()
+    assert [call.args[4] for call in begun.call_args_list] == ["5", "6"]
+    monkeypatch.setenv(VISIBLE, "4,5")
+    with pytest.raises(
+        ConflictError, match=r"wants 3 GPUs of a rank.* CUDA_VISIBLE_DEVICES names 2"
+    ):
+        ActorPool(how, configs("ppo", how))
 
 
 def test_shared_memory_that_is_full_is_named_with_a_remedy(monkeypatch) -> None:
@@ -134,9 +138,12 @@ def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number) -> None:
-    how = replace(FIXED, actor_timeout=5.0)
+@pytest.mark.parametrize(
+    ("number", "method"),
+    [(signal.SIGKILL, "memory"), (signal.SIGSTOP, "memory"), (signal.SIGKILL, "nccl")],
+)
+def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number, method) -> None:
+    how = replace(FIXED, actor_timeout=5.0, sync_method=method)
     members = configs("ppo", how)
     actors = pool(how, members)
     trainer = build(members, actors=actors)

@@ -222,7 +222,7 @@ def served(tmp_path: Path) -> Iterator[JobDir]:
     """A job of two ranks, each of three threads, of which the first one waits for the other."""
     job = new_probe(StudyDir(tmp_path), "00001")
     job.plan.write(replace(job.plan.required(), ranks=2, num_threads=3))
-    store = meeting._serve()
+    store = meeting.serve()
     job.address.write(RankAddress("localhost", store.port))
     store.set("greeting", "welcome")
     yield job

@@ -3,14 +3,17 @@
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_actors import FIXED
 from study_files import BASE, BATCH_SIZE, LR, NET_ARCH, load, plain_study
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError, StorageError
+from hpsearch.schema import to_plain
 from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
 from hpsearch.study.spec import load_spec, spec_hash, spec_json
 from hpsearch.study.spec_checks import rank_problems
@@ -339,6 +342,19 @@ def test_each_rank_has_a_gpu(tmp_path: Path) -> None:
     ) == (
         "executor.gpus_per_job must be a multiple of executor.ranks=2 where trials train on "
         "device cuda, but is 1; leave it out, or set device: cpu",
+    )
+
+
+def test_so_has_each_actor_to_which_weights_go_by_nccl(tmp_path: Path) -> None:
+    plain = yaml_file.load(BASE) | {"device": "cuda", "shards": 4}
+    plain["rollouts"] = to_plain(replace(FIXED, device="cuda", sync_method="nccl"))
+    (tmp_path / "cuda.yaml").write_text(yaml_file.dump(plain))
+    base, executor = str(tmp_path / "cuda.yaml"), {"name": "local", "ranks": 2}
+    assert load(tmp_path, executor=executor, base=base).gpus_per_job == 2 * 3
+    assert problems(tmp_path, executor=executor | {"gpus_per_job": 4}, base=base) == (
+        "executor.gpus_per_job must be a multiple of executor.ranks=2, with 3 for each rank, as "
+        "weights go to actors by NCCL, where trials train on device cuda, but is 4; leave it out, "
+        "or set device: cpu",
     )
 
 

@@ -250,16 +250,16 @@ DISAGREEMENTS = [
         {"shards": 4, "rollouts": ACTORS | {"actors": 3, "device": "cuda"}},
         [
             "rollouts.actors must divide shards=4, but is 3",
-            "rollouts.device must be cpu where device is cpu, as actors play on their learner's "
-            "GPU, but is cuda",
+            "rollouts.device must be cpu where device is cpu, as actors play on the GPUs of "
+            "their learner's job, but is cuda",
         ],
     ),
     (
         "dqn",
         {"rollouts": ACTORS | {"sync_method": "nccl"}},
         [
-            "rollouts.sync_method must be memory or checkpoint, as NCCL joins processes that have "
-            "a GPU each, while actors play on their learner's GPU or on CPUs, but is nccl"
+            "rollouts.sync_method must be memory or checkpoint where actors play on device cpu, as "
+            "NCCL connects GPUs, but is nccl"
         ],
     ),
     (

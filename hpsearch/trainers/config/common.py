@@ -264,7 +264,7 @@ class CommonConfig:
             if device == "cuda" and self.device != "cuda":
                 yield (
                     f"rollouts.device must be cpu where device is {self.device}, as actors play on "
-                    f"their learner's GPU, but is {device}"
+                    f"the GPUs of their learner's job, but is {device}"
                 )
         pool = self.snapshots()
         at_once = 1 if pool is None else pool.at_once

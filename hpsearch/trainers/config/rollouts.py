@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
 
@@ -12,6 +12,7 @@ class InlineRollouts:
     """The process that learns plays too: moves, then updates, and so on."""
 
     mode: Literal["inline"]
+    gpus: ClassVar = 0
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class ActorRollouts:
     sync_interval: Positive
     """steps between two versions of the weights"""
     sync_method: Literal["memory", "checkpoint", "nccl"]
-    """how weights travel: in memory that the processes share, or in a file; never by NCCL"""
+    """how weights travel: in memory that the processes share, in a file, or from the learner's GPU
+    to each actor's own"""
     max_staleness: NonNegative
     """largest age of weights, in steps: what older ones have played is dropped"""
     sample_strategy: Literal["fifo", "uniform", "recent"]
@@ -41,11 +43,16 @@ class ActorRollouts:
     actor_timeout: Annotated[float, Range(low=0.0, open_low=True)]
     """seconds that the learner waits for an actor, which is then replaced"""
 
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs a rank needs beside the learner's."""
+        return self.actors if self.sync_method == "nccl" and self.device == "cuda" else 0
+
     def check(self) -> Iterator[str]:
-        if self.sync_method == "nccl":
+        if self.sync_method == "nccl" and self.device == "cpu":
             yield (
-                "sync_method must be memory or checkpoint, as NCCL joins processes that have a GPU "
-                "each, while actors play on their learner's GPU or on CPUs, but is nccl"
+                "sync_method must be memory or checkpoint where actors play on device cpu, as NCCL "
+                "connects GPUs, but is nccl"
             )
         if self.sync_style == "fixed" and self.sample_strategy == "recent":
             yield (
