@@ -1,6 +1,7 @@
 """hpsearch train --ranks, as a user meets it."""
 
 import os
+import shutil
 import signal
 import time
 
@@ -54,6 +55,22 @@ def test_two_ranks_end_as_one_also_if_interrupted(write, train, algorithm):
     assert whole.keys() == mine.keys()
     for name, tensor in whole.items():
         torch.testing.assert_close(tensor, mine[name], rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, from its own compiler
+@pytest.mark.parametrize(
+    ("algorithm", "words"),
+    [("dqn", ()), ("dqn", ("host.net_arch=[r16]", "host.optim.args.eps=1e-4")), ("ppo", ())],
+)
+def test_ranks_train_what_is_compiled(write, train, algorithm, words):
+    """Batch norms call the other ranks, which no compiled program does."""
+    folder = write({**SHARDED, "steps": 12, "compile": "default"}, algorithm)
+    for ranks in ("1", "2"):
+        assert train(*words, "--ranks", ranks, "--name", ranks)[0] == 0
+    for name, tensor in tensors(folder, "1").items():
+        torch.testing.assert_close(tensors(folder, "2")[name], tensor, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,9 @@ class Network:
             of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
             self._views.append([view.detach().requires_grad_() for view in of_tower])
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
-        self._compiled = compiled(self._forward, arithmetic.compile)
+        # torch.compile takes no calls between ranks, which batch norms make.
+        calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
+        self._compiled = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
