@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from cli_tools import hpsearch, read, write_study, write_trainer
@@ -60,6 +62,13 @@ def test_a_job_begins_with_as_many_ranks_as_gpus_are_left(tmp_path, monkeypatch)
     assert read(tmp_path, "status", "tiny")["trials"]["finished"] == 1
     of_ranks = (tmp_path / "runs/tiny/trials/0/checkpoints").glob("*/tensors*.safetensors")
     assert {path.name for path in of_ranks} == {"tensors.safetensors"}
+    spent = read(tmp_path, "status", "tiny")["gpu_hours"]["spent"]
+    with closing(sqlite3.connect(tmp_path / "runs/tiny.db")) as database:
+        times = "SELECT kind, at FROM hpsearch_events WHERE kind IN ('job_began', 'job_ended')"
+        at = dict(database.execute(times).fetchall())
+    # The one GPU that it had, not the two that were asked for.
+    assert 3600 * spent == pytest.approx(at["job_ended"] - at["job_began"], abs=0.01)
+    hpsearch(tmp_path, "audit", "tiny")
 
 
 def test_a_job_on_cuda_gets_as_far_as_torch(tmp_path):

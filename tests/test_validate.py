@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,13 @@ from cli_tools import STUDY, hpsearch, read, refused, write_study, write_trainer
 from profiles import plain_profile
 
 from hpsearch import yaml_file
-from hpsearch.cluster.records import Assignment, JobHeartbeat, JobPlan, MemberHeartbeat
+from hpsearch.cluster.records import (
+    Assignment,
+    JobHeartbeat,
+    JobPlan,
+    MemberHeartbeat,
+    RankHeartbeat,
+)
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError
 from hpsearch.report import forecast as forecast_module
@@ -218,6 +225,18 @@ def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> Study
         beat = JobHeartbeat(0.0, "here", 1, False, speeds[0], members)
         study.job(name).heartbeat.replace(beat)
     return study
+
+
+@pytest.mark.parametrize(("num", "cores"), [(2, 2 * 3), (1, 3)])
+def test_a_job_that_began_with_fewer_ranks_costs_those_alone(tmp_path, num, cores):
+    """Of four that were asked for; with one rank alone a heartbeat names none."""
+    study = load(tmp_path)
+    folder = begun(tmp_path, {"00000": [40.0]})
+    job = folder.job("00000")
+    job.plan.write(replace(job.plan.required(), ranks=4))
+    ranks = (RankHeartbeat("here", 60, 0.0),) * (num if num > 1 else 0)
+    job.heartbeat.replace(replace(job.heartbeat.read(), ranks=ranks))
+    assert forecast(study, folder).hours == pytest.approx(9 * cores / 3600)
 
 
 def test_a_study_that_was_begun_costs_what_its_jobs_do(tmp_path):

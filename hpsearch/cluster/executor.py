@@ -18,6 +18,8 @@ class JobStatus:
     """kind of failure, where the executor knows why the job ended; see `failures`"""
     ended_at: float | None = None
     """seconds since the epoch, where the executor knows when the job ended"""
+    share: float = 1.0
+    """of `Executor.gpus_per_job`, what the job has while it runs: less where it began with fewer"""
 
 
 def shared_part(job_id: str) -> str:
@@ -51,7 +53,7 @@ class Executor(Protocol):
     ranks: int  # processes of a job that train together
     pilot_seconds: float
     """for which a job that has trained its trials waits for more; 0 if it leaves"""
-    gpus_per_job: float  # that a running job occupies
+    gpus_per_job: float  # that a running job occupies, unless it began with fewer
     max_jobs: int | None  # that can run at once; None where those that have to wait are queued
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.machine import VISIBLE, Gpu, hold_gpus, share
+from hpsearch.cluster.records import HeldGpus
 from hpsearch.cluster.study_dir import JobDir
 
 
@@ -38,6 +39,8 @@ def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], counts: Sequence[int]) -
         os.environ[VISIBLE] = ",".join(gpu.name for gpu in held)
         print(f"{VISIBLE}={os.environ[VISIBLE]}", flush=True)
         job = JobDir(Path(job_folder))
+        # Before the job counts as running: that it has fewer is to be known from then on.
+        job.held.write(HeldGpus(tuple(gpu.name for gpu in held)))
         job.waits.unlink(missing_ok=True)
         _train(job, flag, job.plan.required().ranks * len(held) // counts[0])
 

@@ -68,10 +68,15 @@ class LocalExecutor:
             if job_id is not None:
                 lives = _controller(job, job_id) is not None
                 phase: Phase = "queued" if job.waits.exists() else "running"
-                seen[job.name] = JobStatus(job_id, phase if lives else "ended")
+                share = self._share(job) if phase == "running" else 1.0
+                seen[job.name] = JobStatus(job_id, phase if lives else "ended", share=share)
         # `done()` also collects the child's exit status; else each job would leave a zombie.
         self._children = [child for child in self._children if not child.done()]
         return seen
+
+    def _share(self, job: JobDir) -> float:
+        held = job.held.try_read() if self._gpus.fewer else None
+        return 1.0 if held is None else min(1.0, len(held.names) / self._gpus.per_job)
 
     def cancel_strays(self) -> None:
         """Do nothing: what this machine runs was announced."""

@@ -43,6 +43,13 @@ class JobPlan:
 
 
 @dataclass(frozen=True)
+class HeldGpus:
+    """The GPUs of its machine that a job holds until it ends."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RankAddress:
     """Where the first rank of a job waits for the others."""
 

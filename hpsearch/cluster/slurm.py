@@ -55,7 +55,7 @@ class SlurmExecutor:
         self._profile = profile
         self._study = study
         self._calls = slurm_calls.SchedulerCalls(profile.max_calls_per_minute)
-        self._queue = slurm_calls.SlurmQueue(self._calls, study)
+        self._queue = slurm_calls.SlurmQueue(self._calls, study, profile.nodes)
         self._waiting: set[str] = set()  # SLURM jobs that waited at the last look
         self._strays: set[str] = set()
         """SLURM jobs of this study's that the driver did not know at the last look"""

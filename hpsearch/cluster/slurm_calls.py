@@ -161,16 +161,18 @@ def meaning(state: str) -> tuple[Phase, str | None]:
     return "running", None
 
 
-FIELDS = "%F|%K|%T|%e|%j"
-"""of squeue: array's id, index in it, state, end, name; names of other jobs may be anything"""
+FIELDS = "%F|%K|%T|%e|%D|%j"
+"""of squeue: array's id, index in it, state, end, nodes, name, which may be anything of others"""
 
 ACCOUNT_SECONDS = 120.0  # for which the account of a job that has left the queue is awaited
 NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site keeps none
 
 
 class SlurmQueue:
-    def __init__(self, calls: SchedulerCalls, study: StudyDir) -> None:
+    def __init__(self, calls: SchedulerCalls, study: StudyDir, num_nodes: int) -> None:
+        """Look at a study's SLURM jobs, each of which asks for at most ``num_nodes``."""
         self._calls = calls
+        self._num_nodes = num_nodes
         self._prefix = f"hps-{study.key}-"
         self._ended: dict[str, JobStatus] = {}  # what sacct said of jobs that had left the queue
         self._missed: dict[str, float] = {}  # when a job was first in neither answer
@@ -188,7 +190,7 @@ class SlurmQueue:
         options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
         listed = []
         for line in self._calls.run(["squeue", *options]).splitlines():
-            array, index, state, end, name = line.split("|", 4)
+            array, index, state, end, nodes, name = line.split("|", 5)
             if not name.startswith(self._prefix):
                 continue
             first, tasks, count = map(int, re.split("[xn]", name.removeprefix(self._prefix)))
@@ -197,9 +199,10 @@ class SlurmQueue:
             before = int(index) * tasks if is_element else 0
             phase, failure = meaning(state)
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
+            share = min(1.0, int(nodes) / self._num_nodes) if phase == "running" else 1.0
             statuses = {}
             for task in range(min(tasks, count - before)):
-                status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at)
+                status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at, share)
                 statuses[f"{first + before + task:05d}"] = status
             listed.append((slurm_id, phase, statuses))
         return listed

@@ -162,6 +162,7 @@ class JobDir(Folder):
     report = Record(records.DeviceReport, "devices.json")  # what `doctor` asked for
     address = Record(records.RankAddress, "address.json")  # where its ranks meet
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
+    held = Record(records.HeldGpus, "gpus.json")  # the GPUs that it then got
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler

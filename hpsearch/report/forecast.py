@@ -89,18 +89,20 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
     if not _is_of(study, folder):
         return None
-    speeds, threads = [], []
+    speeds, shares, threads = [], [], []
     for path in sorted(folder.jobs.glob("*")):
         job = JobDir(path)
         with suppress(CorruptError, DiskError):  # half of a job that never began
             plan = job.plan.required()
             if (speed := _speed(job, plan)) > 0:
+                ranks = _ranks(job, plan)
                 speeds.append(speed)
-                threads.append(plan.num_threads * plan.ranks)
+                shares.append(ranks / plan.ranks)
+                threads.append(plan.num_threads * ranks)
     if not speeds:
         return None
     is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
-    processors = _gpus(study) if is_gpu else median(threads)
+    processors = _gpus(study) * median(shares) if is_gpu else median(threads)
     return JobPace(median(speeds), processors, "its own jobs so far")
 
 
@@ -122,6 +124,13 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
         for assignment in plan.assignments
     )
     return sum(beat.steps_per_second for beat in beats if beat is not None)
+
+
+def _ranks(job: JobDir, plan: JobPlan) -> int:
+    """Return with how many ranks a job that has trained began, which may be fewer than planned."""
+    said = job.heartbeat.try_read()
+    # With one rank alone it says nothing of ranks.
+    return plan.ranks if said is None else max(1, len(said.ranks))
 
 
 def _gpus(study: Study) -> int:

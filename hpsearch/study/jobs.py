@@ -42,7 +42,9 @@ class Jobs(DriverPart):
             if status is not None and job.id is None:
                 events.append(event("submitted", job=job.name, data={"id": status.id}))
             if status is not None and job.began_at is None and status.phase == "running":
-                events.append(event("job_began", job=job.name))
+                has_fewer = status.share < 1.0
+                data = {"gpus": job.gpus * status.share} if has_fewer else {}
+                events.append(event("job_began", job=job.name, data=data))
         self._recorder.record_all(events)
 
     def end(self, seen: Observation) -> None:

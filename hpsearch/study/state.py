@@ -181,6 +181,7 @@ def _announced(state: StudyState, event: Event) -> None:
 def _job_began(state: StudyState, event: Event) -> None:
     job = _job(state, event)
     job.began_at = event.at
+    job.gpus = event.data.get("gpus", job.gpus)  # fewer than it was announced with
     for number in job.running:
         state.trials[number].began_at = event.at
 

@@ -82,7 +82,11 @@ def test_what_sbatch_says(said: str, kind: str) -> None:
 
 
 def slurm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str, accounts: str = ""
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    queue: str,
+    accounts: str = "",
+    num_nodes: int = 1,
 ) -> SlurmExecutor:
     """Return an executor whose squeue prints ``queue``, NAME standing for the study's prefix."""
     study = StudyDir(tmp_path / "runs" / "tiny")
@@ -93,7 +97,7 @@ def slurm(
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
-    return SlurmExecutor(profile, study)
+    return SlurmExecutor(replace(profile, nodes=num_nodes), study)
 
 
 def asked(*numbers: int) -> list[tuple[JobDir, None]]:
@@ -102,9 +106,9 @@ def asked(*numbers: int) -> list[tuple[JobDir, None]]:
 
 def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monkeypatch) -> None:
     """Six jobs by fours, then two more: the idle tasks of the second are not the next array's."""
-    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x4n6\n"
-    queue += "100|1|COMPLETED|2026-01-31T12:00:00|NAME-00001x4n6\n"
-    queue += "200|0|RUNNING|2026-01-31T12:00:00|NAME-00007x4n2\n"
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|1|NAME-00001x4n6\n"
+    queue += "100|1|COMPLETED|2026-01-31T12:00:00|1|NAME-00001x4n6\n"
+    queue += "200|0|RUNNING|2026-01-31T12:00:00|1|NAME-00007x4n2\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(*range(1, 9)))
     assert {name: (job.id, job.phase) for name, job in seen.items()} == {
         "00001": ("100_0", "running"),
@@ -118,9 +122,18 @@ def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monk
     }
 
 
+def test_a_job_with_fewer_nodes_than_asked_for_has_less_of_the_gpus(tmp_path, monkeypatch) -> None:
+    """Of a job that waits squeue may name the fewest nodes with which it would begin."""
+    queue = "100|N/A|RUNNING|2026-01-31T12:00:00|4|NAME-00001x1n1\n"
+    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|3|NAME-00002x1n1\n"
+    queue += "300|N/A|PENDING|N/A|1|NAME-00003x1n1\n"
+    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=4).look(asked(1, 2, 3))
+    assert [status.share for status in seen.values()] == [1.0, 0.75, 1.0]
+
+
 def test_jobs_that_left_the_queue_are_looked_up_in_the_accounts(tmp_path, monkeypatch) -> None:
     """One that is in the queue is as that says, and of one without an id nothing is known."""
-    queue = "100|N/A|RUNNING|2026-01-31T12:00:00|NAME-00001x1n1\n"
+    queue = "100|N/A|RUNNING|2026-01-31T12:00:00|1|NAME-00001x1n1\n"
     accounts = "100|FAILED|2026-01-31T12:00:00\n200|TIMEOUT|2026-01-31T12:00:00\n"
     executor = slurm(tmp_path, monkeypatch, queue, accounts)
     jobs = zip(asked(1, 2, 3), ("100", "200", None), strict=True)
@@ -132,8 +145,8 @@ def test_jobs_that_left_the_queue_are_looked_up_in_the_accounts(tmp_path, monkey
 
 
 def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
-    queue = "7|N/A|RUNNING|N/A|a|b|c\n8|N/A|PENDING|N/A|\n"
-    queue += "9|N/A|RUNNING|2026-01-31T12:00:00|NAME-00001x1n1\n"
+    queue = "7|N/A|RUNNING|N/A|1|a|b|c\n8|N/A|PENDING|N/A|1|\n"
+    queue += "9|N/A|RUNNING|2026-01-31T12:00:00|1|NAME-00001x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1))
     assert {name: job.id for name, job in seen.items()} == {"00001": "9"}
 
@@ -159,7 +172,7 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         return sacct
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
-    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path))
+    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1)
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("hpsearch.cluster.slurm_calls.time", clock)
     phases = []
@@ -173,9 +186,9 @@ def test_jobs_that_wait_are_taken_out_and_running_ones_are_asked_to_leave(
     tmp_path, monkeypatch
 ) -> None:
     """Four jobs by twos in an array, of which the second SLURM job waits, and one that runs."""
-    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x2n4\n"
-    queue += "100|1|PENDING|N/A|NAME-00001x2n4\n"
-    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|NAME-00005x1n1\n"
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|1|NAME-00001x2n4\n"
+    queue += "100|1|PENDING|N/A|1|NAME-00001x2n4\n"
+    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|1|NAME-00005x1n1\n"
     executor, commands = slurm(tmp_path, monkeypatch, queue), []
     seen = executor.look(asked(*range(1, 6)))
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: commands.append(command) or "")
@@ -187,11 +200,11 @@ def test_jobs_that_wait_are_taken_out_and_running_ones_are_asked_to_leave(
 
 
 def test_strays_are_this_studys_jobs_that_the_driver_does_not_know(tmp_path, monkeypatch) -> None:
-    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x2n4\n"
-    queue += "100|1|PENDING|N/A|NAME-00001x2n4\n"
-    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|NAME-00007x1n1\n"
-    queue += "300|N/A|COMPLETED|2026-01-31T12:00:00|NAME-00008x1n1\n"
-    queue += "400|N/A|RUNNING|2026-01-31T12:00:00|hps-other-00009x1n1\n"
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|1|NAME-00001x2n4\n"
+    queue += "100|1|PENDING|N/A|1|NAME-00001x2n4\n"
+    queue += "200|N/A|RUNNING|2026-01-31T12:00:00|1|NAME-00007x1n1\n"
+    queue += "300|N/A|COMPLETED|2026-01-31T12:00:00|1|NAME-00008x1n1\n"
+    queue += "400|N/A|RUNNING|2026-01-31T12:00:00|1|hps-other-00009x1n1\n"
     executor, commands = slurm(tmp_path, monkeypatch, queue), []
     seen = executor.look(asked(2, 6))
     assert {name: status.id for name, status in seen.items()} == {"00002": "100_0:1"}
@@ -277,12 +290,12 @@ def test_what_a_job_printed_lies_with_the_first_job_of_its_array(
 def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
     """By squeue or by sacct; of a running job squeue tells when it will have to end."""
     noon = datetime(2026, 1, 31, 12).timestamp()
-    queue = "1|N/A|COMPLETED|2026-01-31T12:00:00|NAME-00001x1n1\n"
-    queue += "2|N/A|RUNNING|2026-01-31T12:00:00|NAME-00002x1n1\n"
+    queue = "1|N/A|COMPLETED|2026-01-31T12:00:00|1|NAME-00001x1n1\n"
+    queue += "2|N/A|RUNNING|2026-01-31T12:00:00|1|NAME-00002x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1, 2))
     assert [end.ended_at for end in seen.values()] == [noon, None]
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, c: "3|FAILED|2026-01-31T12:00:00\n")
-    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path)).ends([(JobDir(Path("j")), "3")])
+    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1).ends([(JobDir(Path("j")), "3")])
     assert ends["j"].ended_at == noon
 
 

@@ -68,6 +68,8 @@ def test_with_one_node_less_it_goes_on_with_fewer_ranks(
     wait_until(lambda: nodes_of(others) == "3", 60, lambda: ask("squeue"))
     jobs = write_jobs(study, 1, plain_config, SHORT, ranks=2)
     ids = slurm.submit(jobs)
+    wait_for(slurm, jobs, ids, j1="running")
+    assert slurm.look([(jobs[0], ids["00001"])])["00001"].share == 0.5
     wait_for(slurm, jobs, ids, j1="ended")
     result = study.trial(1).attempt(1).read_result()
     assert result is not None, slurm.log(jobs[0], ids["00001"]).read_text()

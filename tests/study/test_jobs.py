@@ -4,6 +4,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,23 @@ def test_what_a_job_occupied_is_known(study: Study) -> None:
     for job in jobs:
         # Seen to run at the first look after it was submitted: a round of four steps each tick.
         assert job.seconds(clock.now) == pytest.approx(400, abs=100)
+
+
+def test_a_job_that_began_with_fewer_gpus_counts_those_alone(study: Study) -> None:
+    class Short(FakeExecutor):
+        def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+            seen = super().look(jobs)
+            return {
+                name: replace(status, share=0.5 if name == "00001" else 1.0)
+                for name, status in seen.items()
+            }
+
+    state = drive(study, Short(gpus_per_job=4.0, faults={(0, 1): Fault("vanish", 8)}))
+    expected = {name: 2.0 if name == "00001" else 4.0 for name in state.jobs}
+    assert {name: job.gpus for name, job in state.jobs.items()} == expected
+    assert state.trials[0].losses[0].gpus == 2.0 / state.jobs["00001"].slots
+    seconds = sum(job.gpus * job.seconds(0.0) for job in state.jobs.values())
+    assert state.gpu_seconds(0.0) == pytest.approx(seconds)
 
 
 def test_the_last_words_of_a_job_that_failed_are_kept(study: Study) -> None:
