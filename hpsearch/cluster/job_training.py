@@ -81,7 +81,7 @@ class JobTraining:
         self._next_timeline = 0.0
         self._slots = Slots(members, team)
         self._config: CommonConfig = members[0].config
-        self._checkpoints = CheckpointPolicy(self._config)
+        self._checkpoints = CheckpointPolicy(self._config, team)
         self._endings = Endings(self._slots)
         self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation, self._endings)
         self._local_matches = LocalMatches(self._slots, self._checkpoints)

@@ -32,6 +32,9 @@ STOPPED_SECONDS = 5.0
 """between two looks, which says that this process was stopped; the others may have been, too"""
 RAISING_SECONDS = 5.0
 """in which the collective call that a lost rank breaks off may raise; then the process is ended"""
+GLANCE_SECONDS = 0.05
+FAILING_SECONDS = 5.0
+"""in which all ranks have failed, if they fail alike; else some may be within a collective call"""
 _FOREVER = timedelta(days=365)  # a collective call may wait; that a rank is lost, its signs tell
 
 
@@ -111,6 +114,22 @@ class RankGroup:
         distributed.destroy_process_group()  # which breaks off the first rank's call
         # SLURM kills all tasks once one has failed, and the first is to write this down before.
         self._knows_loss.wait(LOST_SECONDS)
+
+    def have_all_failed(self) -> bool:
+        """Return whether all ranks come here after equally many collective calls.
+
+        If so, none of them is within one, and their next calls meet.
+        """
+        failed = f"failed after {self.ranks.waiting.num_calls} calls"
+        deadline = time.monotonic() + FAILING_SECONDS
+        try:
+            num = self._store.add(failed, 1)
+            while num < self.ranks.size and time.monotonic() < deadline:
+                num = self._store.add(failed, 0)
+                time.sleep(GLANCE_SECONDS)
+        except RuntimeError:  # the first rank, which serves the store, is gone
+            return False
+        return num == self.ranks.size
 
     def wait_for_loss(self) -> RankLostError:
         """Return which rank is lost, after a collective call has raised."""

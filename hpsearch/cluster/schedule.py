@@ -1,44 +1,57 @@
 """When the members of a population are saved and measured, and which checkpoints are kept."""
 
+import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from torch import Tensor
 
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.records import Control
-from hpsearch.errors import DiskError
+from hpsearch.cluster.team import Team
+from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.files import write_json
 from hpsearch.monitor.timing import Sections
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import RECORD, BestRecord, Checkpoint, read_best
+from hpsearch.trainers.checkpoint import RECORD, BestRecord, Checkpoint, Part, read_best
 from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
 from hpsearch.trainers.evaluation import Evaluation, Metrics, SampleGame
-from hpsearch.trainers.trainer import AnyTrainer, Trainer
+from hpsearch.trainers.trainer import AnyTrainer
+
+
+@dataclass(frozen=True)
+class _Saving:
+    """A checkpoint that is being written."""
+
+    others: Future[list[Part]]  # what the other ranks have written of it
+    step: Future[int]  # its own, once all is written
 
 
 class CheckpointPolicy:
     """Saves members at steps, at times, when they are the best so far, and on request.
 
-    A member's state is copied to memory of the host at its step, and a thread writes the copy while
-    training goes on. Several ranks write their parts in calls of all of them, so there training
-    waits.
+    A member's state is copied to memory of the host at its step, and a thread of each rank writes
+    its part of the copy while training goes on. The first rank's writes the manifest when it has
+    heard of all parts.
     """
 
-    def __init__(self, config: CommonConfig) -> None:
+    def __init__(self, config: CommonConfig, team: Team) -> None:
         self._rules = config.checkpoint
+        self._team = team
         self._last_save = time.monotonic()
         self.saved: dict[int, int] = {}  # by trial: the step of its newest checkpoint
         self._shared: dict[int, int] = {}
         """by trial: the step at which all were last saved together"""
         self._writer = ThreadPoolExecutor(1, "checkpoints")
-        self._in_flight: dict[int, Future[int]] = {}  # by trial: the step, once it is written
+        self._in_flight: dict[int, _Saving] = {}  # by trial
 
     def note(self, steps: Mapping[int, int]) -> None:
         """Learn of the newest checkpoints of members that go on from them: steps, by trial."""
@@ -76,22 +89,35 @@ class CheckpointPolicy:
 
         What the disk refuses is raised here or by `settle` or `wait`, an OSError.
         """
-        member = slots.members[row]
+        member, step = slots.members[row], slots.steps[row]
         number, folder = member.number, member.trial.checkpoints
         self.wait(number)
-        how = row, kind, _parents(member), slots.seconds[number]
         # An island goes on from a step that all have, and some are saved more often.
         pinned = set() if member.island is None else {self._shared.get(number, 0)}
-        if slots.team.ranks.size > 1:
-            slots.team.do_together(Trainer.save, folder, *how)
-            self.saved[number] = self._tidy(folder, slots.steps[row], pinned)
-        else:
-            copied = slots.trainer.checkpoint(*how).copied()
-            self._in_flight[number] = self._writer.submit(self._write, folder, copied, pinned)
+        temporary = checkpoint.begin(folder, step)
+        if temporary is None:
+            self.saved[number] = self._tidy(folder, step, pinned)
+            return
+        how = row, kind, _parents(member), slots.seconds[number]
+        copied, others = self._team.copy_member(temporary, *how)
+        what = temporary, copied, slots.trainer.places(), others, pinned
+        self._in_flight[number] = _Saving(others, self._writer.submit(self._write, *what))
 
-    def _write(self, folder: Path, saved: Checkpoint, pinned: Collection[int]) -> int:
-        checkpoint.save(folder, saved)
-        return self._tidy(folder, saved.step, pinned)
+    def _write(
+        self,
+        temporary: Path,
+        saved: Checkpoint,
+        places: Mapping[str, Tensor],
+        others: Future[list[Part]],
+        pinned: Collection[int],
+    ) -> int:
+        """Write a checkpoint below its unfinished folder's parent; return its step."""
+        try:
+            part = checkpoint.write_part(temporary, saved, self._team.ranks, places)
+            checkpoint.finish(temporary, saved, [part, *others.result()])
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return self._tidy(temporary.parent, saved.step, pinned)
 
     def _tidy(self, folder: Path, step: int, pinned: Collection[int]) -> int:
         """Remove what need not be kept beside a checkpoint of ``step``, which is returned."""
@@ -103,29 +129,29 @@ class CheckpointPolicy:
 
     def settle(self) -> None:
         """Take in what has been written meanwhile; raise what the disk refused."""
-        for number in [number for number, written in self._in_flight.items() if written.done()]:
+        for number in [number for number, saving in self._in_flight.items() if saving.step.done()]:
             self.wait(number)
 
     def wait(self, trial: int | None = None) -> None:
         """Wait until all checkpoints are written, or those of one trial; raises as `settle`."""
         numbers = [*self._in_flight] if trial is None else {trial} & self._in_flight.keys()
+        self._await_others(self._in_flight[number] for number in numbers)
         for number in numbers:
-            self.saved[number] = self._in_flight.pop(number).result()
+            self.saved[number] = self._in_flight.pop(number).step.result()
 
     def save_whole(self, slots: Slots) -> None:
         """Save all members as they are after an error that left their state whole.
 
         It is for the next attempt, which repeats less: nothing is raised, as the first error is the
         one to tell, and no older checkpoint goes. Left out are members whose weights are no
-        numbers; islands, which go on from steps that all have; and ranks, of which the others may
-        be within a call.
+        numbers; islands, which go on from steps that all have; and all, once another rank may be
+        within a call or have another state.
         """
         self.close()
-        if slots.team.ranks.size > 1:
-            return
         for row, member in slots.members.items():
             try:
-                if member.island is None and slots.trainer.is_finite()[row]:
+                is_whole = self._team.is_whole and member.island is None
+                if is_whole and slots.trainer.is_finite()[row]:
                     self._save_whole(slots, row)
             except Exception as error:  # of any kind: the first error is to be told
                 print(f"{member.name} could not be saved after the error: {error}", flush=True)
@@ -138,7 +164,7 @@ class CheckpointPolicy:
         is_wanted = member.trial.control.read() == Control(member.assignment.token, stop=None)
         if is_read and is_wanted and step > newest:
             how = row, checkpoint.CRASHED, _parents(member), slots.seconds[member.number]
-            checkpoint.save(folder, slots.trainer.checkpoint(*how))
+            self._team.do_together(_save, folder, *how)
             print(f"{member.name} was whole when the error came: saved at step {step}", flush=True)
 
     def leave(self, trial: int) -> None:
@@ -150,8 +176,21 @@ class CheckpointPolicy:
             self.wait(trial)
 
     def close(self) -> None:
-        """Wait for what is being written, whatever becomes of it."""
+        """Wait for what is being written, whatever becomes of it.
+
+        Where a rank is lost, or fails, what it has not written never will be.
+        """
+        savings = self._in_flight.values()
+        if self._team.is_whole:
+            with suppress(OSError, HpsearchError):
+                self._await_others(savings)
+        for saving in savings:
+            saving.others.cancel()
         self._writer.shutdown()
+
+    def _await_others(self, savings: Iterable[_Saving]) -> None:
+        if not all(saving.others.done() for saving in savings):
+            self._team.await_parts()
 
     def _kind(self, slots: Slots, row: int, *, is_best: bool, is_late: bool) -> str | None:
         is_requested = slots.members[row].trial.take_save_request()
@@ -178,6 +217,14 @@ class CheckpointPolicy:
 
 
 _BETTER = "better-"  # begins the names of records that wait until their checkpoints are saved
+
+
+def _save(
+    trainer: AnyTrainer, folder: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
+) -> None:
+    """Write a checkpoint at once, while training waits."""
+    saved = trainer.checkpoint(row, kind, parents, seconds)
+    checkpoint.save(folder, saved, trainer.ranks, trainer.places())
 
 
 def settle_best(folder: Path) -> None:
@@ -225,7 +272,7 @@ class EvaluationSchedule:
         if not due:
             return {}, []
         with sections("evaluation"):
-            measured = slots.team.do_together(_evaluate, games, "evaluation")
+            measured = slots.team.measure(_evaluate, games, "evaluation")
         for row, member in due.items():
             is_last = self._endings.measured(row, measured[row].metrics)
             member.report(slots.steps[row], measured[row], is_last=is_last)
@@ -240,7 +287,7 @@ class EvaluationSchedule:
             return []
         with sections("evaluation"):
             games = self._rules.final_num_games
-            measured = slots.team.do_together(_evaluate, games, "final")
+            measured = slots.team.measure(_evaluate, games, "final")
         broken = self._end_broken(done)
         for row in done:
             if row not in broken:

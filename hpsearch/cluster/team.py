@@ -7,16 +7,19 @@ same with theirs; then all say how it went, and whether one of them was asked to
 import socket
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
+from hpsearch.cluster.parts import PartWriter, Written
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.checkpoint import Checkpoint, Part
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import ALONE, BrokenOffError
@@ -45,6 +48,9 @@ class Team:
         """this rank's trainer, if there is one; it stays for the next trials, which may fit it"""
         self.actors: ActorPool | None = None
         """who plays for it, where its configurations ask for actors"""
+        self.is_whole = True
+        """whether the other ranks wait for the first one's next call, with states that agree"""
+        self.parts = PartWriter(self.ranks)
 
     @property
     def trainer(self) -> AnyTrainer:
@@ -70,6 +76,22 @@ class Team:
         """Let each rank say whether it was asked to stop, while there is nothing to do."""
         self._all(_hear)
 
+    def copy_member(
+        self, temporary: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
+    ) -> "tuple[Checkpoint, Future[list[Part]]]":
+        """Return a copy of what this rank saves of a member, and what will hold the others' parts.
+
+        The other ranks begin to write theirs into the unfinished folder ``temporary``. The first
+        one hears of them after each later call.
+        """
+        others = self.parts.of_others(temporary)
+        how = temporary, row, kind, parents, seconds
+        return self._all(_copy_member, *how, is_shared=True), others
+
+    def await_parts(self) -> None:
+        """Wait until the other ranks have written their parts of all checkpoints, or have not."""
+        self._all(_await_parts)
+
     def together(self, action: Callable[["Team", *A], R], *arguments: *A) -> R:
         """Call ``action`` with the team of each rank, as `do_together` does with its trainer."""
         return self._all(action, *arguments, is_shared=True)
@@ -92,31 +114,55 @@ class Team:
         """Do the same with an action in which ranks call each other: any error ends them all."""
         return self._all(_act, action, arguments, is_shared=True)
 
-    def _all(self, change: Callable[["Team", *A], R], *arguments: *A, is_shared: bool = False) -> R:
+    def measure(self, action: Callable[[AnyTrainer, *A], R], *arguments: *A) -> R:
+        """Do the same with an action that changes no state.
+
+        So an error that all ranks raise alike leaves them whole.
+        """
+        return self._all(_act, action, arguments, is_shared=True, is_change=False)
+
+    def _all(
+        self,
+        action: Callable[["Team", *A], R],
+        *arguments: *A,
+        is_shared: bool = False,
+        is_change: bool = True,
+    ) -> R:
         if self.group is None:
-            return change(self, *arguments)
+            return action(self, *arguments)
+        call = _Call(action, arguments, is_shared, is_change)
+        self.is_whole = False
         try:
-            self.ranks.told_by_first((change, arguments, is_shared))
-            return self._try(change, arguments, is_shared)
+            self.ranks.told_by_first(call)
+            result: R = self._try(call)
         except BrokenOffError as error:
             raise self.group.wait_for_loss() from error
+        self.is_whole = True
+        return result
 
-    def _try(self, change: Callable[..., R], arguments: tuple[Any, ...], is_shared: bool) -> R:
-        """Make a change, and raise what it raised here, or else what it raised elsewhere."""
+    def _try(self, call: "_Call") -> Any:
+        """Do what is called, and raise what it raised here, or else what it raised elsewhere."""
+        assert self.group is not None
         failure: HpsearchError | OSError | None = None
         try:
-            result = change(self, *arguments)
-        except (HpsearchError, OSError) as error:
-            if is_shared:  # the others may be within a call that waits for this one
-                raise
+            result = call.action(self, *call.arguments)
+        except BrokenOffError:
+            raise
+        except Exception as error:
+            if not call.is_change:
+                self.is_whole = self.group.have_all_failed()
+            if call.is_shared or not isinstance(error, HpsearchError | OSError):
+                raise  # the others may be within a call that waits for this one
             failure = error
         flag, is_first = self._flag, self.ranks.rank == 0
         is_save_asked = flag.is_save_asked
         if is_save_asked and not is_first:
             flag.is_save_asked = False  # the first rank sees to it
         fault = None if failure is None else (kind_of(failure), message_of(failure))
-        own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat)
+        written = self.parts.take_written()
+        own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat, written)
         outcomes = self.ranks.told_by_all(own)
+        self.parts.hear([outcome.written for outcome in outcomes])
         self.heartbeats = [
             outcome.heartbeat for outcome in outcomes if outcome.heartbeat is not None
         ]
@@ -153,12 +199,13 @@ class Team:
         self.group.leave()
 
     def _follow(self) -> None:
-        while (told := self.ranks.told_by_first(None)) is not None:
-            change, arguments, is_shared = told
+        while (call := self.ranks.told_by_first(cast("_Call | None", None))) is not None:
+            self.is_whole = False
             try:
-                self._try(change, arguments, is_shared)
-            except (HpsearchError, OSError):
-                if is_shared:
+                self._try(call)
+            except Exception as error:
+                is_told = not call.is_shared and isinstance(error, HpsearchError | OSError)
+                if not (is_told or self.is_whole):
                     raise
                 # The first rank knows, and decides.
 
@@ -176,13 +223,23 @@ class Team:
                 self.group.leave()
 
 
+class _Call(NamedTuple):
+    """What the first rank lets all do."""
+
+    action: Callable[..., Any]  # a function of a module
+    arguments: tuple[Any, ...]
+    is_shared: bool  # whether ranks call each other within it
+    is_change: bool  # whether it changes what checkpoints hold
+
+
 class _Outcome(NamedTuple):
-    """What each rank tells all others after each change."""
+    """What each rank tells all others after each call."""
 
     is_stopped: bool
     is_save_asked: bool
     fault: tuple[str, str] | None  # kind and message of what it could not do
     heartbeat: RankHeartbeat | None
+    written: Written
 
 
 def _build(team: Team, configs: Sequence[TrainerConfig], weights: Path | None) -> None:
@@ -219,6 +276,19 @@ def _train(team: Team, steps: int) -> None:
     team.own_heartbeat = RankHeartbeat(socket.gethostname(), step, share, actors)
     if team.group is None and actors:
         team.heartbeats = [team.own_heartbeat]
+
+
+def _copy_member(
+    team: Team, temporary: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
+) -> Checkpoint:
+    copied = team.trainer.checkpoint(row, kind, parents, seconds).copied()
+    if team.ranks.rank > 0:
+        team.parts.write(temporary, copied, team.trainer.places())
+    return copied
+
+
+def _await_parts(team: Team) -> None:
+    team.parts.wait()
 
 
 def _select(team: Team, members: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
 
 import torch
@@ -71,6 +71,15 @@ class _State:
     """of each rank that wrote the checkpoint, where what it has of a tensor lies in the whole"""
 
 
+class Part(NamedTuple):
+    """What one rank wrote of a checkpoint."""
+
+    file: str
+    sha256: str
+    runs: dict[str, Runs]
+    """of each tensor that is shared out, where this part of it lies in the whole"""
+
+
 def save(
     folder: Path,
     checkpoint: Checkpoint,
@@ -80,54 +89,73 @@ def save(
     """Write a checkpoint below ``folder`` and return its path.
 
     A whole checkpoint of the same step is kept as it is, a damaged one replaced. OSError if the
-    disk is full or not writable; what was there before stays. Of several ``ranks`` each writes what
-    it has of the tensors whose ``places`` in the whole (int64, of the first axis) are named, the
-    first one all else, and the manifest last.
+    disk is full or not writable; what was there before stays. Of several ``ranks`` each writes the
+    tensors of its own ``checkpoint``: what it has of those whose ``places`` in the whole (int64, of
+    the first axis) are named, and the first one all else, and the manifest last.
     """
-    target, is_first = path_of(folder, checkpoint.step), ranks.rank == 0
-    kept = is_first and target.exists() and is_whole(target)
-    temporary = folder / f".{target.name}-{uuid4().hex}"
-    if ranks.size > 1:
-        kept, name = ranks.told_by_first((kept, temporary.name))
-        temporary = folder / name
-    if kept:
-        return target
+    is_first = ranks.rank == 0
+    temporary: Path | None = None
+    with ranks.together():
+        temporary = begin(folder, checkpoint.step) if is_first else None
+    temporary = ranks.told_by_first(temporary)
+    if temporary is None:
+        return path_of(folder, checkpoint.step)
     try:
         with ranks.together():
-            if is_first:
-                if target.exists():
-                    shutil.rmtree(target)
-                temporary.mkdir(parents=True)
-        shares, own = places or {}, _file_of(ranks.rank)
-        with ranks.together():
-            tensors = checkpoint.tensors
-            if not is_first:
-                tensors = {name: tensors[name] for name in shares if name in tensors}
-            write_tensors(temporary / own, tensors)
-            flush(temporary / own)
-        runs = {name: _runs(of_name) for name, of_name in shares.items() if ranks.size > 1}
-        parts = ranks.told_by_all((own, _sha256(temporary / own), runs))
+            part = write_part(temporary, checkpoint, ranks, places or {})
+        parts = ranks.told_by_all(part)
         with ranks.together():
             if is_first:
-                _finish(temporary, checkpoint, parts)
-                temporary.rename(target)
-                flush(folder)
+                finish(temporary, checkpoint, parts)
     finally:
         if is_first:
             shutil.rmtree(temporary, ignore_errors=True)
-    return target
+    return path_of(folder, checkpoint.step)
 
 
-def _finish(
-    temporary: Path, checkpoint: Checkpoint, parts: Sequence[tuple[str, str, dict[str, Runs]]]
-) -> None:
+# The three parts of saving, of which the middle one is every rank's.
+
+
+def begin(folder: Path, step: int) -> Path | None:
+    """Make and return the unfinished folder of a checkpoint; None if one is there and whole.
+
+    A damaged one is removed.
+    """
+    target = path_of(folder, step)
+    if target.exists():
+        if is_whole(target):
+            return None
+        shutil.rmtree(target)
+    temporary = folder / f".{target.name}-{uuid4().hex}"
+    temporary.mkdir(parents=True)
+    return temporary
+
+
+def write_part(
+    temporary: Path, checkpoint: Checkpoint, ranks: Ranks, places: Mapping[str, Tensor]
+) -> Part:
+    """Write what this rank has of a checkpoint; no rank is called."""
+    file = _file_of(ranks.rank)
+    write_tensors(temporary / file, checkpoint.tensors)
+    flush(temporary / file)
+    runs = {name: _runs(of_name) for name, of_name in places.items() if ranks.size > 1}
+    return Part(file, _sha256(temporary / file), runs)
+
+
+def finish(temporary: Path, checkpoint: Checkpoint, parts: Sequence[Part]) -> None:
+    """Write all else of the first rank's ``checkpoint``, the manifest last, and rename the folder.
+
+    ``parts`` are those of all ranks, by rank.
+    """
     plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
     if len(parts) > 1:
-        plain["shares"] = [runs for _, _, runs in parts]
+        plain["shares"] = [part.runs for part in parts]
     _write(temporary / STATE, plain)
-    digests = {name: digest for name, digest, _ in parts}
+    digests = {part.file: part.sha256 for part in parts}
     digests = {TENSORS: digests[TENSORS], STATE: _sha256(temporary / STATE)} | digests
     _write(temporary / MANIFEST, digests)
+    temporary.rename(path_of(temporary.parent, checkpoint.step))
+    flush(temporary.parent)
 
 
 def _file_of(rank: int) -> str:

@@ -27,6 +27,7 @@ class BrokenOffError(RuntimeError):
 @dataclass
 class Waiting:
     seconds: float = 0.0  # that this rank has waited for others; of calls on a CPU alone
+    num_calls: int = 0  # that this rank began to make with all others
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Ranks:
     def calling(self) -> Iterator[None]:
         """Make a call of all ranks in the block."""
         began = time.perf_counter()
+        self.waiting.num_calls += 1
         try:
             yield
         except torch.OutOfMemoryError:  # this rank's own failure

@@ -409,13 +409,18 @@ class Trainer(ABC, Generic[C, L]):
     def checkpoint(
         self, member: int, kind: str, parents: Sequence[str], seconds: float
     ) -> Checkpoint:
-        """Return what `save` writes of this rank; its tensors change with the next step."""
+        """Return what `save` writes of this rank; its tensors change with the next step.
+
+        All ranks call it together.
+        """
         tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
         for name in self._counts():
             if name in tensors:
                 tensors[name] = self.ranks.average(tensors[name].clone()) * self.ranks.size
+        if self.ranks.rank > 0:
+            tensors = {name: tensors[name] for name in self.places() if name in tensors}
         return Checkpoint(step, tensors, config, tuple(parents), kind, seconds)
 
     def load(self, path: Path, member: int) -> None:

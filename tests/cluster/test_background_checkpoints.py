@@ -1,4 +1,7 @@
-"""Checkpoints are written beside training: the same bytes, in order, before any result says so."""
+"""Checkpoints are written beside training: the same bytes, in order, before any result says so.
+
+Those of several ranks stand in test_saving_ranks.py.
+"""
 
 import threading
 from contextlib import contextmanager
@@ -8,12 +11,11 @@ from working import on_nth_call, terminate, work
 
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member, Slots
-from hpsearch.cluster.records import Assignment, Control, Fresh, Lineage
+from hpsearch.cluster.records import Assignment, Fresh, Lineage
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.study_dir import AttemptDir, TrialDir
 from hpsearch.cluster.team import Team
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.ranks import Ranks
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -26,7 +28,7 @@ class Saving:
         member = Member(Assignment(0, 1, "t"), trial, trial.attempt(1), config, "m", lineage, ())
         team = Team(StopFlag())
         team.build([config])
-        self.slots, self.policy = Slots([member], team), CheckpointPolicy(config)
+        self.slots, self.policy = Slots([member], team), CheckpointPolicy(config, team)
         self.trainer, self.folder = team.trainer, trial.checkpoints
         self._free, self.threads = threading.Event(), []
         self._free.set()
@@ -125,27 +127,6 @@ def test_what_the_disk_refuses_is_raised_and_older_checkpoints_stay(saving, monk
     assert saving.steps() == [1]
     assert [path.name for path in saving.folder.iterdir()] == ["step-000000001"]
     saving.policy.wait()  # it is told once
-
-
-def test_several_ranks_write_their_parts_at_once_while_training_waits(saving):
-    saving.train(2)
-    saving.slots.team.ranks = Ranks(0, 2)
-    saving.save()
-    assert (saving.policy.saved, saving.steps()) == ({0: 2}, [2])
-    assert {thread is threading.main_thread() for thread in saving.threads} == {True}
-
-
-def test_several_ranks_save_nothing_after_an_error(saving):
-    """The others may be within a call."""
-    saving.train(2)
-    member = saving.slots.members[0]
-    member.trial.control.write(Control(member.assignment.token, None))
-    saving.slots.team.ranks = Ranks(0, 2)
-    saving.policy.save_whole(saving.slots)
-    assert saving.steps() == []
-    saving.slots.team.ranks = Ranks(0, 1)
-    saving.policy.save_whole(saving.slots)
-    assert saving.steps() == [2]
 
 
 # In a job.

@@ -40,8 +40,9 @@ class Story:
         lineage = Lineage(Fresh(), config.seed)
         assignment = Assignment(0, 1, "t")
         self.member = Member(assignment, trial, trial.attempt(1), config, "m", lineage, ())
-        self.trainer = build([config])
-        self.policy = CheckpointPolicy(config)
+        self.trainer, self.team = build([config]), Team(StopFlag())
+        self.team.built = self.trainer
+        self.policy = CheckpointPolicy(config, self.team)
         self.folder = trial.checkpoints
 
     def reach(self, step: int, value: float | None = None) -> None:
@@ -49,9 +50,7 @@ class Story:
         self.trainer.step.fill_(step)
         name = self.member.config.checkpoint.best
         measured = {} if value is None else {0: {name: Rho(value, value, value, 0.0, 9)}}
-        team = Team(StopFlag())
-        team.built = self.trainer
-        slots = Slots([self.member], team)
+        slots = Slots([self.member], self.team)
         slots.steps = {0: step}
         self.policy.save_due(slots, measured)
         self.policy.wait()

@@ -187,9 +187,10 @@ def test_local_generations_end_after_so_many_steps_of_each_member(
     members[0] = replace(members[0], parents=(parent,))
     members[0] = replace(members[0], config=replace(members[0].config, steps=100 + STEPS))
     members[2] = replace(members[2], island=None)
-    slots = Slots(members, Team(StopFlag()))
+    team = Team(StopFlag())
+    slots = Slots(members, team)
     slots.steps = dict(enumerate((100 + steps[0], *steps[1:])))
-    matches = LocalMatches(slots, CheckpointPolicy(members[0].config))
+    matches = LocalMatches(slots, CheckpointPolicy(members[0].config, team))
     assert matches.steps_until_due() == until
     assert matches._due() == due
     assert matches.are_due is (len(due) > 1)

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -276,3 +277,25 @@ def test_without_a_word_another_rank_is_gone(
     monkeypatch.setattr(rank_group, "LOST_SECONDS", 0.01)
     monkeypatch.setattr(rank_group, "RAISING_SECONDS", 0.01)
     assert str(group.wait_for_loss()) == "another rank is gone"
+
+
+@pytest.mark.parametrize(("num_calls", "is_alike"), [(3, True), (4, False), (None, False)])
+def test_ranks_fail_alike_after_equally_many_calls(
+    group: RankGroup,
+    store: HashStore,
+    monkeypatch: pytest.MonkeyPatch,
+    num_calls: int | None,
+    is_alike: bool,
+) -> None:
+    """This one after three; another rank that has not failed may wait for it."""
+    monkeypatch.setattr(rank_group, "FAILING_SECONDS", 0.2)
+    other = RankGroup.__new__(RankGroup)
+    for its, ranks, calls in ((group, Ranks(0, 2), 3), (other, Ranks(1, 2), num_calls)):
+        its.ranks, its._store = ranks, store
+        ranks.waiting.num_calls = calls or 0
+    rest(group, group.ranks)
+    with ThreadPoolExecutor() as pool:
+        answers = [pool.submit(group.have_all_failed)]
+        if num_calls is not None:
+            answers.append(pool.submit(other.have_all_failed))
+    assert {answer.result() for answer in answers} == {is_alike}
