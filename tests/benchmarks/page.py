@@ -13,13 +13,14 @@ import curve_page
 import driver_page
 import pairs_page
 import plots
+import programs_page
 import quickstart_page
 import ranks_page
 import rows
 
 Row = dict[str, str]
 
-BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks", "actors")
+BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks", "actors", "gpu_programs")
 """tables of studies and runs, whose sections are pages of their own: no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
@@ -65,6 +66,7 @@ def write(folder: Path) -> None:
     sections += breeding_page.sections(every, folder)
     sections += pairs_page.sections(every, folder)
     sections += driver_page.sections(every, folder)
+    sections += programs_page.sections(every, folder)
     sections += ranks_page.sections(every, folder)
     sections += actors_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))

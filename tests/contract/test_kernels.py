@@ -387,7 +387,7 @@ def test_what_the_gpu_backend_needs(program, message):
 
 @pytest.mark.slow
 @needs_triton
-def test_the_gpu_programs_compile_for_an_h200():
+def test_the_gpu_programs_compile_for_an_a100_and_an_h200():
     """The interpreter takes what the compiler refuses; compiling needs no device."""
     program = Path(__file__).parent.parent / "compile_programs.py"
     subprocess.run([sys.executable, program], check=True, timeout=300)

@@ -14,7 +14,8 @@ from hpsearch.trainers.optim.reference import (
     Update,
 )
 
-BLOCK: Final = 1024  # weights of a program
+BLOCK: Final = 512
+"""weights of a program: four a thread. With eight, registers do not suffice on an A100."""
 
 
 def adam(
