@@ -52,6 +52,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dashboard,monitor,plots]'
+	$(BIN)/python -m hpsearch.trainers.kernel_cache
 	@$(TAKE_SMALLER_PLOTLY) || rm -f $(VENV)/share/hpsearch/plotly.js
 	@test -f $(VENV)/share/hpsearch/plotly-cartesian.min.js || echo "$(SMALLER_PLOTLY) cannot be had; pages of hpsearch report take 2.3 MB instead of 1"
 	touch $@

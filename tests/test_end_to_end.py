@@ -236,6 +236,7 @@ def test_looking_at_a_study_before_its_first_finished_trial(folder):
         "failures": {},
         "best": None,
         "jobs": {"queued": 0, "running": 1, "ended": 0},
+        "compiling": False,
         "stragglers": [],
         "actors": {},
         "waste": {},

@@ -19,6 +19,7 @@ from hpsearch.cluster.weight_transport import Receiver
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.kernel_cache import compile_kernels
 from hpsearch.trainers.ranks import Ranks
 
 LOST = (EOFError, OSError)  # what a pipe raises whose other end is gone
@@ -81,6 +82,8 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks, receiver
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_LEARNERS)
     torch.set_num_threads(1)
+    if configs[0].device == "cpu":
+        compile_kernels(configs[0].dimension)
     player = RolloutPlayer(build(configs, part))
     player.play()  # which compiles what it takes
     with suppress(*LOST):

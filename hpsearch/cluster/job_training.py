@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import get_args
 
 from hpsearch.cluster.endings import Endings
@@ -27,6 +28,7 @@ from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import LEARNER, ActorState, MemberHeartbeat, Span, Timeline
 from hpsearch.cluster.resuming import go_on, resume_step, start_step
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
+from hpsearch.cluster.study_dir import COMPILING
 from hpsearch.cluster.team import Team
 from hpsearch.errors import CorruptError, DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
@@ -35,6 +37,7 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.actors import WorkSpan
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics, SampleGame
+from hpsearch.trainers.kernel_cache import is_compiled
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
 TIMELINE_SECONDS = 10.0  # between two writes of what actors and learner did
@@ -66,16 +69,19 @@ class JobTraining:
         *,
         watcher: ProgressWatcher | None = None,
         queue: TrialQueue | None = None,
+        compiles: Path | None = None,
     ) -> None:
         """Train ``members`` in `run`, until ``flag`` asks to stop.
 
         ``watcher`` is told after every few steps how far it is. From a ``queue`` others take the
-        rows of those that end; without one, or when it is over, the trainer shrinks.
+        rows of those that end; without one, or when it is over, the trainer shrinks. The file
+        ``compiles`` is there while kernels are compiled.
         """
         self._flag = flag
         self._place = place
         self._watcher = watcher
         self._queue = queue
+        self._compiles = compiles
         self._heartbeats = heartbeats
         self._timeline = timeline
         self._next_timeline = 0.0
@@ -104,6 +110,8 @@ class JobTraining:
         if group is not None:
             group.on_stuck = self._fail
         try:
+            if self._config.device == "cpu":
+                self._compile()
             self._slots.build(may_stay_empty=self._queue is not None)
             self._run()
         except Exception as error:
@@ -114,6 +122,19 @@ class JobTraining:
         finally:
             if group is not None:
                 group.on_stuck = None
+
+    def _compile(self) -> None:
+        """Let all ranks have their kernels; say so where the first one has to compile or wait."""
+        dimension, team = self._config.dimension, self._slots.team
+        if is_compiled(dimension):
+            team.compile(dimension)
+            return
+        print(COMPILING, flush=True)
+        if self._compiles is not None:
+            self._compiles.touch()
+        team.compile(dimension)
+        if self._compiles is not None:
+            self._compiles.unlink()
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, RankLostError) and error.kind is None:

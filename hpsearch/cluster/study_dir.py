@@ -27,6 +27,9 @@ from hpsearch.files import flush, forget_after, open_file, unreadable, write_byt
 from hpsearch.printable import printable
 from hpsearch.trainers.checkpoint_name import PREFIX, name_of
 
+COMPILING = "compiling kernels (first run only)"
+"""what is said while the file `JobDir.compiles` is there"""
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -163,6 +166,7 @@ class JobDir(Folder):
     address = Record(records.RankAddress, "address.json")  # where its ranks meet
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
     held = Record(records.HeldGpus, "gpus.json")  # the GPUs that it then got
+    compiles = Place("compiles-kernels")  # there while kernels are compiled for the job
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler

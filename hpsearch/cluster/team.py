@@ -22,6 +22,7 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.checkpoint import Checkpoint, Part
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
+from hpsearch.trainers.kernel_cache import compile_kernels
 from hpsearch.trainers.ranks import ALONE, BrokenOffError
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -60,6 +61,10 @@ class Team:
     def build(self, configs: Sequence[TrainerConfig]) -> None:
         """Give each rank a fresh trainer."""
         self._all(_build, tuple(configs), self._weights)
+
+    def compile(self, dimension: int) -> None:
+        """Let each rank have the kernels of games in so many dimensions, which one may lack."""
+        self._all(_compile, dimension)
 
     def hosts(self) -> list[str]:
         """Return the machine of each rank."""
@@ -240,6 +245,10 @@ class _Outcome(NamedTuple):
     fault: tuple[str, str] | None  # kind and message of what it could not do
     heartbeat: RankHeartbeat | None
     written: Written
+
+
+def _compile(team: Team, dimension: int) -> None:
+    compile_kernels(dimension)
 
 
 def _build(team: Team, configs: Sequence[TrainerConfig], weights: Path | None) -> None:

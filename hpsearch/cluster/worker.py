@@ -52,7 +52,14 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
         if members := queue.take():
             refill_queue = queue if plan.refills else None
             JobTraining(
-                members, flag, place, heartbeats, job.timeline, team, queue=refill_queue
+                members,
+                flag,
+                place,
+                heartbeats,
+                job.timeline,
+                team,
+                queue=refill_queue,
+                compiles=job.compiles,
             ).run()
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag, team)

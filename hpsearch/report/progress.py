@@ -14,11 +14,20 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from hpsearch.cluster.study_dir import COMPILING
 from hpsearch.printable import interval_text
 from hpsearch.report import text
 from hpsearch.report.text import duration_text, time_left_text
 from hpsearch.study.view import StudyView, counts_text
-from hpsearch.study.work import DONE, Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
+from hpsearch.study.work import (
+    DONE,
+    Pacer,
+    TimeLeft,
+    is_compiling,
+    steps_in_all,
+    steps_made,
+    steps_per_second,
+)
 from hpsearch.terminal import is_live, print_line, text_table
 
 if TYPE_CHECKING:
@@ -39,6 +48,7 @@ class Progress:
     best_word: str  # best, or champion, which may be worse than the one before
     best: str
     generation: str = ""  # of a population, and how far its match is; empty for a search
+    is_compiling: bool = False  # whether a job compiles its kernels before it trains
 
 
 class Meter:
@@ -67,6 +77,7 @@ class Meter:
             best_word=view.best_word,
             best=shown,
             generation=generation_text(view),
+            is_compiling=not self._speed and is_compiling(view),
         )
 
 
@@ -128,7 +139,7 @@ def speed_texts(progress: Progress) -> list[str]:
     if not progress.counts["running"]:
         return []
     if not speed:
-        return ["starting"]
+        return [COMPILING if progress.is_compiling else "starting"]
     return [f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"]
 
 

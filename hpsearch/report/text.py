@@ -9,7 +9,7 @@ from typing import Any, get_args
 from rich.console import Console
 
 from hpsearch.cluster.records import ActorState, JobHeartbeat
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import COMPILING, StudyDir
 from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
@@ -23,7 +23,7 @@ from hpsearch.study.view import (
     setting_text,
     trial_state,
 )
-from hpsearch.study.work import cost, time_left
+from hpsearch.study.work import cost, is_compiling, time_left
 from hpsearch.terminal import print_line
 
 
@@ -51,6 +51,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
+        "compiling": is_compiling(view),
         "stragglers": _stragglers(heartbeats),
         "actors": _actors(heartbeats),
         "waste": {
@@ -190,6 +191,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         *([endings_text(ended)] if (ended := summary["ended_early"]) else ()),
         *population_lines(summary["population"]),
         *cost_lines(summary),
+        *([COMPILING] if summary["compiling"] else ()),
         *(
             f"job {slow['job']} waits for its rank {slow['rank']} on {slow['host']}"
             for slow in summary["stragglers"]

@@ -67,6 +67,12 @@ def steps_per_second(view: StudyView) -> float:
     return sum(heartbeat.steps_per_second for heartbeat in _heartbeats(view).values())
 
 
+def is_compiling(view: StudyView) -> bool:
+    """Return whether a job compiles its kernels, or waits for one that does."""
+    jobs = (view.folder.job(job.name) for job in view.state.live_jobs())
+    return any(job.compiles.exists() for job in jobs)
+
+
 def steps_in_all(view: StudyView) -> int:
     """Return the training steps of the whole budget; trials to come count as the base."""
     asked = view.steps_told() + sum(view.steps(trial) for trial in view.state.unfinished())

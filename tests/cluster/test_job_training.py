@@ -24,6 +24,7 @@ from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.job_training import JobTraining
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import AttemptDir, StudyDir
+from hpsearch.cluster.team import Team
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
@@ -39,6 +40,16 @@ def test_a_signal_leaves_a_preempted_checkpoint(run, monkeypatch):
     state = json.loads((checkpoint.path_of(folder, step) / "state.json").read_text())
     assert (state["kind"], state["step"]) == ("preempted", step)
     assert (result(job).status, result(job).step) == ("interrupted", step)
+
+
+def test_a_job_says_that_it_compiles_while_it_does(run, monkeypatch, tmp_path, capsys):
+    seen = []
+    file = StudyDir(tmp_path / "study").job("job-1").compiles
+    monkeypatch.setattr(job_training, "is_compiled", lambda dimension: False)
+    monkeypatch.setattr(Team, "compile", lambda team, dimension: seen.append(file.exists()))
+    assert result(run({})).status == "finished"
+    assert (seen, file.exists()) == ([True], False)
+    assert capsys.readouterr().out.splitlines()[0] == "compiling kernels (first run only)"
 
 
 def test_usr1_saves_every_trial_and_trains_on(run, monkeypatch):

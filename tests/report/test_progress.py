@@ -373,3 +373,16 @@ def test_a_broken_block_gives_the_terminal_back(terminal):
 def test_slow_steps_are_told_too(speed, running, text):
     counts = NOTHING | {"running": running}
     assert speed_texts(Progress(1.0, 0.5, speed, None, counts, "0 of 6", "best", "")) == text
+
+
+def test_a_job_that_compiles_is_told_until_it_trains(story):
+    story.ask(0)
+    story.run(0, job="compiles")
+    file = story.view.folder.job("compiles").compiles
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    meter = Meter(story.view)
+    assert speed_texts(meter.read(story.view)) == ["compiling kernels (first run only)"]
+    assert status_summary(story.view)["compiling"]
+    beat(story, 0, 1, 10.0)
+    assert speed_texts(meter.read(story.view)) == ["10 steps/s"]

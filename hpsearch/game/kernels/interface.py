@@ -4,7 +4,8 @@ Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from types import FunctionType
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numba
@@ -97,27 +98,44 @@ Result = TypeVar("Result")
 
 def scalar(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Compile what is done to one game."""
-    compiled: Callable[Arguments, Result] = numba.njit(cache=True, nogil=True, error_model="numpy")(
-        function
-    )
-    return compiled
+    return _compiled(function, parallel=False)
 
 
 def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile a loop over games; as many threads share its ``prange`` as torch may use."""
-    compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy")(function)
+    """Compile a loop over games; as many threads share its ``prange`` as torch may use.
+
+    One thread has a program of its own: to compile the one that threads share takes twice as long.
+    """
+    alone = _compiled(function, parallel=False)
+    # By its name numba would take it for the same program on disk.
+    several = FunctionType(function.__code__, function.__globals__)
+    several.__qualname__ = f"{function.__qualname__}_shared"
+    shared: Callable[Arguments, Result] = _compiled(several, parallel=True)
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        _share_threads()
-        result: Result = compiled(*args, **kwargs)
-        return result
+        num_threads = torch.get_num_threads()
+        if num_threads == 1:
+            return alone(*args, **kwargs)
+        _share_threads(num_threads)
+        return shared(*args, **kwargs)
 
     return call
 
 
-def _share_threads() -> None:
-    num_threads = torch.get_num_threads()
+def _compiled(
+    function: Callable[Arguments, Result], *, parallel: bool
+) -> Callable[Arguments, Result]:
+    compiler = partial(numba.njit, nogil=True, error_model="numpy", parallel=parallel)
+    compiled: Callable[Arguments, Result]
+    try:
+        compiled = compiler(cache=True)(function)
+    except RuntimeError:  # numba may write neither beside the code nor in the user's folder
+        compiled = compiler()(function)
+    return compiled
+
+
+def _share_threads(num_threads: int) -> None:
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.
     if torch.get_num_threads() != num_threads:

@@ -1,0 +1,107 @@
+"""The loops of the CPU, compiled by one process, for which others wait.
+
+numba keeps what it compiles on disk, where all jobs of this code find it. But jobs that begin
+together would all compile the same, and where their processors differ, numba's index of one folder
+may name the other's program.
+
+python -m hpsearch.trainers.kernel_cache compiles what training in 3 dimensions needs.
+"""
+
+import hashlib
+import platform
+from contextlib import suppress
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numba
+import torch
+from filelock import FileLock
+
+from hpsearch.game import random
+from hpsearch.game.fused_game import FusedGame
+from hpsearch.game.kernels import cpu, cpu_loops, interface
+from hpsearch.game.rules import GameConfig
+from hpsearch.trainers.config.optim import AdamArgs
+from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
+
+LONGEST_SECONDS = 120.0
+"""for which others wait: a process that is killed lets go of its lock, but one may be stopped"""
+
+
+def is_compiled(dimension: int) -> bool:
+    """Return whether a process has compiled what training in so many dimensions needs."""
+    mark = _mark(dimension)
+    return mark is not None and mark.exists()
+
+
+def compile_kernels(dimension: int) -> None:
+    """Compile what training in so many dimensions needs, by this process's number of threads.
+
+    Does nothing where another process has done so, and waits where one is doing it.
+    """
+    mark = _mark(dimension)
+    if mark is None:  # numba may write nowhere, so each process compiles for itself
+        _use_all(dimension)
+        return
+    if mark.exists():
+        return
+    # A marker file instead of the system's lock could outlive the process that made it.
+    lock = FileLock(mark.with_suffix(".lock"), timeout=LONGEST_SECONDS, fallback_to_soft=False)
+    with suppress(OSError):  # no locks on this file system, or it took too long: compile beside it
+        lock.acquire()
+    try:
+        if not mark.exists():
+            _use_all(dimension)
+            mark.touch()
+    finally:
+        lock.release()
+
+
+def _mark(dimension: int) -> Path | None:
+    """Return the file that is there once all is compiled; None where numba has no folder."""
+    folder = cpu_loops.reduce_rows.stats.cache_path  # type: ignore[attr-defined]
+    if folder is None:
+        return None
+    total = hashlib.sha256()
+    for module in (interface, cpu_loops, random, adam_cpu):
+        total.update(Path(str(module.__file__)).read_bytes())
+    # As numba does: programs of one processor are none of another one.
+    about = (
+        numba.__version__,
+        platform.python_version(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        type(cpu_loops.unrolled(dimension)).__name__,
+        dimension if dimension in cpu_loops.UNROLLED else "any",
+        torch.get_num_threads() > 1,
+    )
+    total.update(repr(about).encode())
+    return Path(folder) / f"compiled-{total.hexdigest()[:16]}"
+
+
+def _use_all(dimension: int) -> None:
+    """Call every loop once, with as little as there can be."""
+    config = GameConfig(
+        dimension=dimension,
+        max_num_points=2,
+        max_value=1,
+        max_steps=1,
+        reposition=True,
+        reward="terminal",
+    )
+    none = torch.zeros(1, dtype=torch.int64)
+    game = FusedGame(config, none, 1, "cpu", "cpu", observes=True)
+    game.step(none[None], none[None])
+    subset = torch.ones(1, 1, dimension, dtype=torch.bool)
+    cpu.move(game.points, subset, none[None], True)
+    cpu.zeillinger(game.points)
+    cpu.uniform(none, none, 1)
+    weights, number = torch.zeros(1, 1), torch.zeros(1)
+    update = Update(weights.clone(), number, number, torch.ones(1, dtype=torch.bool))
+    adam = Adam(weights, [AdamArgs(lr=1.0, beta1=0.0, beta2=0.0, eps=1.0)])
+    adam.step(weights, update, TargetWeights(weights.clone(), number))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    compile_kernels(dimension=3)
