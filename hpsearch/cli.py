@@ -86,9 +86,7 @@ class ParsedCommand(NamedTuple):
 @printable_streams()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    # Threads that wait for each other by spinning starve where other programs run too. Read when
-    # torch is imported, and inherited by jobs.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    let_threads_wait()
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
     parsed = ParsedCommand("", {}, lambda: None)
@@ -111,6 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
             say(f"trials that failed because the disk was full are tried again by: {again}")
         return errors.DiskError.exit_code
+
+
+def let_threads_wait() -> None:
+    """Let threads that wait for each other sleep soon; read when torch is imported, and by jobs.
+
+    By default they spin for milliseconds, and starve where other programs run too. To sleep at once
+    makes those that share short work slower where they are alone.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():  # a user's choice stays
+        os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 
 def _say_error(error: Exception) -> int:

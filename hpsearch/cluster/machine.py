@@ -12,8 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpsearch.cluster.failures import StopFlag
+
+if TYPE_CHECKING:
+    from hpsearch.trainers.config import CommonConfig
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """environment variable that names the GPUs which a process may use, with commas between them"""
@@ -208,6 +212,23 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux; a job may own fewer cores than its node has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+PRODUCT_A_THREAD = 50_000_000
+"""multiplications of the largest matrix product of an update that are worth a thread: with less to
+do, threads wait for each other, and far longer where another job needs the cores too; measured, see
+reports/benchmarks/README.md#threads"""
+
+
+def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: int) -> int:
+    """Return how many threads each of the ranks should have that train so many ``members``.
+
+    All ranks together have ``cores``.
+    """
+    most = max(1, cores // ranks)
+    if config.device == "cuda":  # which computes the products
+        return most
+    return max(1, min(most, members * config.largest_product() // ranks // PRODUCT_A_THREAD))
 
 
 def share(devices: Sequence[str], task: int, num_tasks: int) -> list[str]:

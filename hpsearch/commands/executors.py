@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores
+from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores, useful_threads
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
@@ -13,6 +13,7 @@ from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
+from hpsearch.trainers.config import read_config
 
 LOCAL_POLL_SECONDS = 0.5
 LOCAL_PILOT_SECONDS = 10.0
@@ -23,10 +24,13 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
     if isinstance(options, LocalOptions):
         gpus = gpu_share(study)
         at_once = min(options.jobs, gpus.max_jobs or options.jobs)
-        threads = max(1, (options.cpus_per_job or num_cores() // at_once) // options.ranks)
         wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
         return LocalExecutor(
-            threads, ranks=options.ranks, gpus=gpus, pilot_seconds=wait, withheld=withheld
+            _threads(study, options, at_once),
+            ranks=options.ranks,
+            gpus=gpus,
+            pilot_seconds=wait,
+            withheld=withheld,
         )
     # Imported here: to submit elsewhere needs none of it.
     from hpsearch.cluster.slurm import SlurmExecutor
@@ -40,6 +44,22 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
         min_ranks=options.min_ranks,
         pilot_seconds=wait,
         withheld=withheld,
+    )
+
+
+def _threads(study: Study, options: LocalOptions, at_once: int) -> int:
+    """Return the threads of each rank, of which ``at_once`` jobs run side by side."""
+    if options.cpus_per_job is not None:
+        return max(1, options.cpus_per_job // options.ranks)
+    bases = (read_config(base, source="the study's base") for base in study.bases.values())
+    return max(
+        useful_threads(
+            base,
+            members=options.members_per_job,
+            ranks=options.ranks,
+            cores=num_cores() // at_once,
+        )
+        for base in bases
     )
 
 

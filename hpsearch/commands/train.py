@@ -38,7 +38,9 @@ if TYPE_CHECKING:
         choices=("auto", "never", "must"),
     ),
     option(
-        "--threads N", "CPU threads per rank; default: the cores divided among the ranks", positive
+        "--threads N",
+        "CPU threads per rank; default: OMP_NUM_THREADS, else what pays: one for small networks",
+        positive,
     ),
     option(
         "--ranks N",
@@ -60,7 +62,8 @@ def train(
     threads: int | None,
     ranks: int | None,
 ) -> int:
-    from hpsearch.cluster.machine import num_cores
+    import torch
+
     from hpsearch.cluster.meeting import local_team
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
@@ -75,8 +78,8 @@ def train(
     folder = (runs / name).absolute()
     num_ranks = ranks or 1
     _check_ranks(num_ranks, trained)
-    num_threads = threads or max(1, num_cores() // num_ranks)
-    _use_threads(num_threads)
+    num_threads = threads or _threads(num_ranks, trained)
+    torch.set_num_threads(num_threads)
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
@@ -155,12 +158,15 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
     os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:wanted])
 
 
-def _use_threads(num_threads: int) -> None:
-    import numba
+def _threads(ranks: int, config: "TrainerConfig") -> int:
+    """Return the threads of each rank where none are asked for by an option."""
     import torch
 
-    torch.set_num_threads(num_threads)
-    numba.set_num_threads(min(num_threads, numba.get_num_threads()))
+    from hpsearch.cluster.machine import num_cores, useful_threads
+
+    if "OMP_NUM_THREADS" in os.environ:  # a user's, which torch has read
+        return torch.get_num_threads()
+    return useful_threads(config, members=1, ranks=ranks, cores=num_cores())
 
 
 def _override(plain: Any, override: str) -> None:

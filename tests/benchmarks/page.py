@@ -17,11 +17,21 @@ import programs_page
 import quickstart_page
 import ranks_page
 import rows
+import threads_page
 
 Row = dict[str, str]
 
-BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart", "ranks", "actors", "gpu_programs")
-"""tables of studies and runs, whose sections are pages of their own: no row replaces another"""
+OWN_PAGES = (
+    "learning_curves",
+    "breeding",
+    "pairs",
+    "quickstart",
+    "ranks",
+    "actors",
+    "gpu_programs",
+    "threads",
+)
+"""tables whose sections are pages of their own, in which no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
 
@@ -51,7 +61,7 @@ def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
     every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
     tables = {name: newest(table) for name, table in every.items() if "device" in table[0]}
-    for own in BY_SEED:
+    for own in OWN_PAGES:
         tables.pop(own, None)
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
     if "memory" in tables:
@@ -69,6 +79,7 @@ def write(folder: Path) -> None:
     sections += programs_page.sections(every, folder)
     sections += ranks_page.sections(every, folder)
     sections += actors_page.sections(every, folder)
+    sections += threads_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from hpsearch.errors import unknown_name
@@ -170,6 +171,10 @@ class CommonConfig:
         """Return the towers of a learning role's network; it plays by the first."""
         raise NotImplementedError
 
+    def rows_of_update(self, role: str) -> int:
+        """Return the moves that one gradient of a learning role passes."""
+        raise NotImplementedError
+
     def rows_learned(self, role: str) -> int:
         """Return the moves that gradients of a learning role pass in a step, repeats counted."""
         raise NotImplementedError
@@ -177,6 +182,17 @@ class CommonConfig:
     def work(self) -> int:
         """Return how many multiplications a step's gradients take, up to a factor."""
         return sum(self.policy_size(name) * self.rows_learned(name) for name in self.learning())
+
+    def largest_product(self) -> int:
+        """Return how many multiplications the largest matrix product of an update takes."""
+        return max(
+            (
+                self.rows_of_update(role) * prod(affine.shape)
+                for role in self.learning()
+                for affine in self.weight_layout(role).affines
+            ),
+            default=0,
+        )
 
     def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
         """Return what must change, by top key, where the other role does not learn."""

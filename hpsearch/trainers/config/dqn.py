@@ -108,10 +108,13 @@ class DQNConfig(CommonConfig):
             ),
         )
 
-    def rows_learned(self, role: str) -> int:
+    def rows_of_update(self, role: str) -> int:
         learner = self.learning()[role]
         assert isinstance(learner, DQNRole)
-        return learner.batch_size * self.updates_per_step
+        return learner.batch_size
+
+    def rows_learned(self, role: str) -> int:
+        return self.rows_of_update(role) * self.updates_per_step
 
     def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
         # Minimax is a target for hosts.

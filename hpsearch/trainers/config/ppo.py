@@ -91,6 +91,9 @@ class PPOConfig(CommonConfig):
         layers = parse(learner.value_net_arch)
         return policy, replace(policy, layers=layers, num_outputs=1, last_scale=1.0)
 
+    def rows_of_update(self, role: str) -> int:
+        return self.ppo.minibatch_size
+
     def rows_learned(self, role: str) -> int:
         learner = self.learning()[role]
         return learner.rollout_size * self.rollout_length * self.ppo.train_epochs

@@ -1,0 +1,221 @@
+"""How many threads a job should use, and how they should wait: alone and beside an equal job.
+
+    python tests/benchmarks/threads.py --repeats 3
+
+Trainers of many sizes, each with one thread and with as many as there are cores, which sleep while
+they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT). A contender has two processes of
+its own: one trains alone, then both train beside each other. Contenders take turns for each size,
+each time once the machine has nothing else to do, and the best of the repetitions counts, as others
+who use it only make a run slower. Rows are appended to reports/benchmarks/threads.csv;
+`threads_page` shows the newest.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import page
+import psutil
+import rows
+import torch
+from configurations import Plain, dqn_config, ppo_config
+
+from hpsearch.cluster.machine import num_cores, useful_threads
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import TrainerConfig
+
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+ONE, SPINNING = "one thread", "all, spin 1000"
+"""what `useful_threads` chooses from: on the command line, several threads spin so long"""
+CONTENDERS: Mapping[str, Mapping[str, str]] = {
+    ONE: PASSIVE | {"OMP_NUM_THREADS": "1"},
+    "all, asleep": PASSIVE,
+    SPINNING: {"GOMP_SPINCOUNT": "1000"},
+    "all, spin 10000": {"GOMP_SPINCOUNT": "10000"},
+}
+"""by name, the environment of its processes; all: as many threads as there are cores"""
+SECONDS = 0.5
+"""for which a process trains at a time"""
+QUIET_PERCENT, QUIET_SECONDS = 12.0, 0.2
+"""what others may use of the cores when a process begins to train, measured for so long"""
+FIRST_STEPS = {"dqn": 12, "ppo": 1}
+"""which fill a memory to where learning begins"""
+
+
+@dataclass(frozen=True)
+class Case:
+    algorithm: str
+    net_arch: list[Any]
+    batch: int
+    members: int
+
+    def about(self, repeats: int) -> dict[str, object]:
+        config = self._config(0)
+        threads = useful_threads(config, members=self.members, ranks=1, cores=num_cores())
+        return {
+            "case": self.algorithm,
+            "net_arch": json.dumps(self.net_arch),
+            "batch": self.batch,
+            "members": self.members,
+            "product": self.members * config.largest_product(),
+            "chosen": ONE if threads == 1 else SPINNING,
+            "repeats": repeats,
+        }
+
+    def configs(self) -> list[TrainerConfig]:
+        return [self._config(seed) for seed in range(self.members)]
+
+    def _config(self, seed: int) -> TrainerConfig:
+        host: Plain = {"net_arch": self.net_arch}
+        if self.algorithm == "dqn":
+            ring = {"buffer_size": 10_000, "save": True, "prioritised": None}
+            changes = {"seed": seed, "replay_buffer": ring}
+            return dqn_config(changes, host | {"batch_size": self.batch})
+        options = vars(ppo_config({}, {}).ppo) | {"minibatch_size": self.batch}
+        games = self.batch // 16
+        host |= {"value_net_arch": self.net_arch, "rollout_size": games}
+        return ppo_config({"seed": seed, "rollout_length": 16, "ppo": options}, host)
+
+
+CASES = [
+    Case(algorithm, net_arch, batch, members)
+    for algorithm, net_arch, batch, members in (
+        ("dqn", [64, 64], 256, 1),
+        ("dqn", [64, 64], 256, 8),
+        ("dqn", [64, 64], 256, 32),
+        ("dqn", [256, 256], 256, 1),
+        ("dqn", ["r256", "r256"], 256, 1),
+        ("dqn", [512, 512], 256, 1),
+        ("dqn", [256, 256], 256, 8),
+        ("dqn", [1024, 1024], 256, 1),
+        ("dqn", [256, 256], 256, 32),
+        ("dqn", [1024, 1024], 1024, 1),
+        ("ppo", [128, 128], 2048, 1),
+        ("ppo", [256, 256], 512, 1),
+        ("ppo", [512, 512], 512, 1),
+        ("ppo", [128, 128], 2048, 8),
+        ("ppo", [1024, 1024], 512, 1),
+        ("ppo", [256, 256], 2048, 8),
+        ("ppo", [1024, 1024], 2048, 1),
+    )
+]
+
+
+class Worker:
+    """A process that trains what it is told to, for a while each time."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        command = [sys.executable, __file__, "--work"]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=os.environ | environment,
+        )
+
+    def tell(self, number: int | None) -> None:
+        """Build a case, or train what was built."""
+        assert self._process.stdin
+        print(json.dumps(number), file=self._process.stdin, flush=True)
+
+    def answer(self) -> float:
+        assert self._process.stdout
+        return float(self._process.stdout.readline())
+
+    def end(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def work() -> None:
+    """Answer each line: a case's number builds it, null trains it; answers are steps a second."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", num_cores())))
+    for line in sys.stdin:
+        number = json.loads(line)
+        if number is not None:
+            case = CASES[number]
+            trainer = build(case.configs())
+            trainer.train(FIRST_STEPS[case.algorithm])
+            print(0.0, flush=True)
+            continue
+        steps, began = 0, time.perf_counter()
+        while time.perf_counter() - began < SECONDS:
+            trainer.train(1)
+            steps += 1
+        print(steps / (time.perf_counter() - began), flush=True)
+
+
+def _wait_for_quiet(patience: float) -> None:
+    until = time.monotonic() + patience
+    while psutil.cpu_percent(QUIET_SECONDS) > QUIET_PERCENT and time.monotonic() < until:
+        pass
+
+
+Speeds = Mapping[str, tuple[float, float]]
+
+
+def measured(
+    number: int, workers: Mapping[str, Sequence[Worker]], repeats: int, patience: float
+) -> Speeds:
+    """Return steps a second by contender: of a process alone, and the mean of two beside."""
+    for pair in workers.values():
+        for worker in pair:
+            worker.tell(number)
+            worker.answer()
+    speeds: dict[str, tuple[float, float]] = dict.fromkeys(workers, (0.0, 0.0))
+    for repeat in range(repeats):
+        for name in list(workers)[:: 1 if repeat % 2 == 0 else -1]:
+            first, second = workers[name]
+            _wait_for_quiet(patience)
+            first.tell(None)
+            alone = first.answer()
+            _wait_for_quiet(patience)
+            for worker in (first, second):
+                worker.tell(None)
+            beside = (first.answer() + second.answer()) / 2
+            speeds[name] = (max(speeds[name][0], alone), max(speeds[name][1], beside))
+    return speeds
+
+
+def main() -> None:
+    """Measure and write the page; with --work, be one of the processes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--patience", type=float, default=60.0, help="seconds for which a quiet machine is awaited"
+    )
+    parser.add_argument("--out", type=Path, default=rows.REPORTS)
+    parser.add_argument("--work", action="store_true")
+    options = parser.parse_args()
+    if options.work:
+        work()
+        return
+    workers = {name: (Worker(own), Worker(own)) for name, own in CONTENDERS.items()}
+    for number, case in enumerate(CASES):
+        about = rows.context("cpu", num_cores()) | case.about(options.repeats)
+        table = [
+            about | {"contender": name, "alone": f"{alone:.4g}", "beside": f"{beside:.4g}"}
+            for name, (alone, beside) in measured(
+                number, workers, options.repeats, options.patience
+            ).items()
+        ]
+        rows.append(options.out / "threads.csv", table)
+        print(*(tuple(row.values())[7:] for row in table), sep="\n", flush=True)
+    for pair in workers.values():
+        for worker in pair:
+            worker.end()
+    page.write(options.out)
+
+
+if __name__ == "__main__":
+    main()
