@@ -170,9 +170,10 @@ class LivePanel:
         self._key = key
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far a study is; a log gets a line when trials have changed state."""
+        """Show how far a study is; a log gets a line when trials change or kernels compile."""
         line = f"[{duration_text(progress.elapsed)}] {progress_text(progress)}"
-        self.show(lambda: _panel(progress), lambda: line, key=progress.counts)
+        key = (progress.counts, progress.is_compiling)
+        self.show(lambda: _panel(progress), lambda: line, key=key)
 
 
 @contextmanager
