@@ -19,7 +19,7 @@ from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.files import write_json
 from hpsearch.monitor.timing import Sections
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import RECORD, BestRecord, Checkpoint, Part, read_best
+from hpsearch.trainers.checkpoint import RECORD, BestRecord, Checkpoint, CheckpointPart, read_best
 from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
@@ -31,7 +31,7 @@ from hpsearch.trainers.trainer import AnyTrainer
 class _Saving:
     """A checkpoint that is being written."""
 
-    others: Future[list[Part]]  # what the other ranks have written of it
+    others: Future[list[CheckpointPart]]  # what the other ranks have written of it
     step: Future[int]  # its own, once all is written
 
 
@@ -108,7 +108,7 @@ class CheckpointPolicy:
         temporary: Path,
         saved: Checkpoint,
         places: Mapping[str, Tensor],
-        others: Future[list[Part]],
+        others: Future[list[CheckpointPart]],
         pinned: Collection[int],
     ) -> int:
         """Write a checkpoint below its unfinished folder's parent; return its step."""

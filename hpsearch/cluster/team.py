@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
-from hpsearch.cluster.parts import PartWriter, Written
+from hpsearch.cluster.parts import PartsWritten, PartWriter
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.checkpoint import Checkpoint, Part
+from hpsearch.trainers.checkpoint import Checkpoint, CheckpointPart
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.kernel_cache import compile_kernels
@@ -83,7 +83,7 @@ class Team:
 
     def copy_member(
         self, temporary: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
-    ) -> "tuple[Checkpoint, Future[list[Part]]]":
+    ) -> "tuple[Checkpoint, Future[list[CheckpointPart]]]":
         """Return a copy of what this rank saves of a member, and what will hold the others' parts.
 
         The other ranks begin to write theirs into the unfinished folder ``temporary``. The first
@@ -244,7 +244,7 @@ class _Outcome(NamedTuple):
     is_save_asked: bool
     fault: tuple[str, str] | None  # kind and message of what it could not do
     heartbeat: RankHeartbeat | None
-    written: Written
+    written: PartsWritten
 
 
 def _compile(team: Team, dimension: int) -> None:

@@ -71,7 +71,7 @@ class _State:
     """of each rank that wrote the checkpoint, where what it has of a tensor lies in the whole"""
 
 
-class Part(NamedTuple):
+class CheckpointPart(NamedTuple):
     """What one rank wrote of a checkpoint."""
 
     file: str
@@ -133,16 +133,16 @@ def begin(folder: Path, step: int) -> Path | None:
 
 def write_part(
     temporary: Path, checkpoint: Checkpoint, ranks: Ranks, places: Mapping[str, Tensor]
-) -> Part:
+) -> CheckpointPart:
     """Write what this rank has of a checkpoint; no rank is called."""
     file = _file_of(ranks.rank)
     write_tensors(temporary / file, checkpoint.tensors)
     flush(temporary / file)
     runs = {name: _runs(of_name) for name, of_name in places.items() if ranks.size > 1}
-    return Part(file, _sha256(temporary / file), runs)
+    return CheckpointPart(file, _sha256(temporary / file), runs)
 
 
-def finish(temporary: Path, checkpoint: Checkpoint, parts: Sequence[Part]) -> None:
+def finish(temporary: Path, checkpoint: Checkpoint, parts: Sequence[CheckpointPart]) -> None:
     """Write all else of the first rank's ``checkpoint``, the manifest last, and rename the folder.
 
     ``parts`` are those of all ranks, by rank.

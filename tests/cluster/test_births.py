@@ -207,12 +207,12 @@ MOMENTS = [
     (resuming, "inherit", 1),
     (resuming, "offspring", 1),
     (RecordFile, "write", 1),
-    (checkpoint, "save", 1),
+    (checkpoint, "write_part", 1),
     (checkpoint, "flush", 2),
     (TrialDir, "forget_metrics_after", 1),
     (Trainer, "train", 1),
     (checkpoint, "keep_last", 1),
-    (checkpoint, "save", 3),
+    (checkpoint, "write_part", 3),
 ]
 
 
@@ -260,7 +260,7 @@ def test_a_fresh_one_and_a_child_go_on_side_by_side(
 
     study, first = job("killed", 1)
     with monkeypatch.context() as patch:
-        on_nth_call(patch, checkpoint, "save", n, die)
+        on_nth_call(patch, checkpoint, "write_part", n, die)
         with pytest.raises(Killed):
             work(str(first.root))
     capsys.readouterr()

@@ -256,7 +256,7 @@ def killed_at(run, monkeypatch, owner, name, n, changes, root):
     ("owner", "name", "calls"),
     [
         (Trainer, "train", (3,)),
-        (checkpoint, "save", (1, 2)),
+        (checkpoint, "write_part", (1, 2)),
         (checkpoint, "keep_last", (1, 2)),
         (Trainer, "evaluate", (2, 3)),
     ],

@@ -197,11 +197,11 @@ MOMENTS = [
     (resuming, "inherit_around", 1),
     (resuming, "grown", 1),
     (RecordFile, "write", 1),
-    (checkpoint, "save", 1),
+    (checkpoint, "write_part", 1),
     (checkpoint, "flush", 2),
     (TrialDir, "forget_metrics_after", 1),
     (Trainer, "train", 1),
-    (checkpoint, "save", 3),
+    (checkpoint, "write_part", 3),
 ]
 
 

@@ -289,11 +289,10 @@ def test_ranks_fail_alike_after_equally_many_calls(
 ) -> None:
     """This one after three; another rank that has not failed may wait for it."""
     monkeypatch.setattr(rank_group, "FAILING_SECONDS", 0.2)
+    rest(group, Ranks(0, 2))
     other = RankGroup.__new__(RankGroup)
-    for its, ranks, calls in ((group, Ranks(0, 2), 3), (other, Ranks(1, 2), num_calls)):
-        its.ranks, its._store = ranks, store
-        ranks.waiting.num_calls = calls or 0
-    rest(group, group.ranks)
+    other.ranks, other._store = Ranks(1, 2), store
+    group.ranks.waiting.num_calls, other.ranks.waiting.num_calls = 3, num_calls or 0
     with ThreadPoolExecutor() as pool:
         answers = [pool.submit(group.have_all_failed)]
         if num_calls is not None:

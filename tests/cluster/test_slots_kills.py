@@ -29,7 +29,7 @@ def test_killed_with_refilled_slots_the_next_attempt_goes_on(pilot, alone, monke
     job.write_next(1, given[:1])
     job.write_next(2, given[1:])
     with monkeypatch.context() as patch:
-        on_nth_call(patch, checkpoint, "save", n, die)
+        on_nth_call(patch, checkpoint, "write_part", n, die)
         with pytest.raises(Killed):
             work(str(job.root))
     newest = {

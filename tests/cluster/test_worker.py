@@ -120,7 +120,7 @@ def test_sigterm_saves_and_the_next_attempt_goes_on(
 
 
 WRITES = [
-    (checkpoint, "save"),
+    (checkpoint, "write_part"),
     (checkpoint, "keep_last"),
     (checkpoint, "flush"),
     (shutil, "rmtree"),
