@@ -130,7 +130,7 @@ class Learner:
         Both are means over all ranks, found at once.
         """
         # The sum over members: no member's gradient sees another.
-        gradients = self.net.gradients(loss.sum())
+        gradients = self.net.gradients(loss.sum(), out=self.gradients)
         told = {name: number.detach() for name, number in numbers.items()}
         if self.ranks.size > 1:
             num_weights = gradients.shape[1]

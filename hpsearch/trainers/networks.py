@@ -11,13 +11,14 @@ O outputs, W weights and S statistics of one member. Padding is -1 and takes no 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, assert_never
+from typing import Any, ClassVar, Literal, assert_never
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from hpsearch.game.stream import Stream
+from hpsearch.trainers import layers_cpu
 from hpsearch.trainers.config import players
 from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
 from hpsearch.trainers.config.weight_layout import (
@@ -85,8 +86,6 @@ def orthogonal(noise: Tensor, gain: float) -> Tensor:
 NORM_EPS = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
-
 
 class _NormByBatch(torch.autograd.Function):
     """Batch normalisation and its derivative (Ioffe and Szegedy, arXiv 1502.03167, section 3).
@@ -129,12 +128,17 @@ class _NormByBatch(torch.autograd.Function):
 class Reader:
     """Applies the next layer of a network, whichever kind the network's structure says it is."""
 
+    _activations: ClassVar[Mapping[players.Activation, Callable[[Tensor], Tensor]]] = {
+        "relu": torch.relu,
+        "tanh": torch.tanh,
+    }
+
     def __init__(
         self,
         views: Iterator[Tensor],
         statistics: Tensor,
         *,
-        activation: str,
+        activation: players.Activation,
         training: bool,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -143,12 +147,17 @@ class Reader:
         self._statistics = statistics
         self._training = training
         self._position = 0
-        self.activation = _ACTIVATIONS[activation]
+        self._activation = activation
+        self.activation = self._activations[activation]
 
     def linear(self, x: Tensor) -> Tensor:
         """Return (P, R, O) for (P, R, I)."""
         weight, bias = next(self._views), next(self._views)
         return torch.baddbmm(bias, x, weight)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Return (P, R, O) for (P, R, I), activated."""
+        return self.activation(self.linear(x))
 
     def norm(self, x: Tensor, kind: NormKind) -> Tensor:
         """Return (P, R, I) of mean 0 and variance 1, scaled and shifted."""
@@ -160,6 +169,11 @@ class Reader:
                 return self._norm_by_batch(x, scale, shift, mean, var)
         else:
             mean, var = x.mean(dim=2, keepdim=True), x.var(dim=2, keepdim=True, correction=0)
+        return self._normalised(x, scale, shift, mean, var)
+
+    def _normalised(
+        self, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor
+    ) -> Tensor:
         return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
 
     def _norm_by_batch(
@@ -183,11 +197,43 @@ class Reader:
         return mean, var
 
 
+class CPUReader(Reader):
+    """Applies the layers of one member, as is quickest in updates on a CPU."""
+
+    # In place: what comes before an activation, no derivative needs.
+    _activations: ClassVar = {"relu": torch.relu_, "tanh": torch.tanh_}
+
+    def linear(self, x: Tensor) -> Tensor:
+        return layers_cpu.linear(x, next(self._views), next(self._views), "none")
+
+    def hidden(self, x: Tensor) -> Tensor:
+        return layers_cpu.linear(x, next(self._views), next(self._views), self._activation)
+
+    def _norm_by_batch(
+        self, x: Tensor, scale: Tensor, shift: Tensor, running_mean: Tensor, running_var: Tensor
+    ) -> Tensor:
+        if self._ranks.size > 1 or x.shape[1] == 1:
+            return super()._norm_by_batch(x, scale, shift, running_mean, running_var)
+        columns = [each.flatten() for each in (scale, shift, running_mean, running_var)]
+        rows = x.squeeze(0)
+        y: Tensor
+        y, *_ = torch.ops.aten.native_batch_norm.default(
+            rows, *columns, True, BATCH_NORM_MOMENTUM, NORM_EPS
+        )
+        return y[None]
+
+    def _normalised(
+        self, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor
+    ) -> Tensor:
+        factor = torch.rsqrt(var + NORM_EPS) * scale
+        return torch.addcmul(shift - mean * factor, x, factor)
+
+
 def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
     """Return the layer's output (P, R, O) for (P, R, I)."""
     match layer:
         case Linear():
-            return reader.activation(reader.linear(x))
+            return reader.hidden(x)
         case Norm(kind):
             return reader.norm(x, kind)
         case Residual(width, kind):
@@ -217,7 +263,7 @@ def apply_encoder(reader: Reader, encoder: players.Encoder, inputs: Inputs, x: T
         case players.DeepSetsEncoder(widths=widths, pool=pool):
             features = rows.flatten(1, 2)
             for _ in widths:
-                features = reader.activation(reader.linear(features))
+                features = reader.hidden(features)
             return _pool(features.unflatten(1, rows.shape[1:3]), is_live, pool)
         case players.AttentionEncoder():
             return _attend(reader, encoder, rows, is_live)
@@ -232,7 +278,7 @@ def _attend(
     x = reader.linear(rows.flatten(1, 2))
     for _ in range(encoder.blocks):
         x = x + _attention(reader, reader.norm(x, "layer_norm"), is_live, encoder.heads)
-        hidden = reader.activation(reader.linear(reader.norm(x, "layer_norm")))
+        hidden = reader.hidden(reader.norm(x, "layer_norm"))
         x = x + reader.linear(hidden)
     x = reader.norm(x, "layer_norm")
     return _pool(x.unflatten(1, is_live.shape[1:]), is_live, "mean")
@@ -268,6 +314,15 @@ def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tens
         return x
     value, advantages = x[..., :1], x[..., 1:]
     return value + advantages - advantages.mean(dim=2, keepdim=True)
+
+
+WIDE = 128
+"""outputs of a layer from which on a CPU is quicker to pass one member after another"""
+
+
+def _members(bank: Tensor) -> Sequence[Tensor]:
+    """Return the rows (1, ...) of (P, ...); gradients of a single one need no copy."""
+    return bank.split(1) if len(bank) > 1 else [bank]
 
 
 @dataclass(frozen=True)
@@ -311,7 +366,13 @@ class Network:
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
-        self._compiled = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
+        how = "off" if calls_ranks else arithmetic.compile
+        self._update = compiled(self._forward, how)
+        is_plain = how == "off" and arithmetic.precision != "bf16"
+        if is_plain and layers_cpu.is_available(self.weights.device):
+            widest = max(affine.shape[1] for affine in self.layout.affines)
+            if widest >= WIDE:
+                self._update = self._forward_by_member
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -324,11 +385,11 @@ class Network:
         return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return what a call does; compiled where that is asked for.
+        """Return what a call does, as is quickest on the device; compiled where that is asked for.
 
         For the batches of updates, which are of few sizes; games played are of many.
         """
-        return self._apply(self._compiled, x, tower, training)
+        return self._apply(self._update, x, tower, training)
 
     def _apply(
         self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
@@ -347,6 +408,21 @@ class Network:
             ranks=self._ranks,
         )
         return apply_tower(reader, tower, self.inputs, x)
+
+    def _forward_by_member(self, x: Tensor, index: int, training: bool) -> Tensor:
+        tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
+        members = zip(*map(_members, [x, statistics, *self._views[index]]), strict=True)
+        outs = []
+        for x, statistics, *views in members:
+            reader = CPUReader(
+                iter(views),
+                statistics,
+                activation=tower.activation,
+                training=training,
+                ranks=self._ranks,
+            )
+            outs.append(apply_tower(reader, tower, self.inputs, x))
+        return torch.cat(outs)
 
     @property
     def observation_size(self) -> int:
@@ -367,14 +443,14 @@ class Network:
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self.towers]
         return (self.inputs, *drawn_alike)
 
-    def gradients(self, loss: Tensor) -> Tensor:
+    def gradients(self, loss: Tensor, out: Tensor | None = None) -> Tensor:
         """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
 
-        Weights that the loss does not depend on get 0.
+        Weights that the loss does not depend on get 0. If ``out`` is given, it lies there.
         """
         views = [view for tower in self._views for view in tower]
         parts = torch.autograd.grad(loss, views, materialize_grads=True)
-        return torch.cat([part.flatten(1) for part in parts], dim=1)
+        return torch.cat([part.flatten(1) for part in parts], dim=1, out=out)
 
     def follow_statistics(self, other: "Network", share: Tensor) -> None:
         """Move batch norms' statistics by ``share`` float32 (P,) of the way to ``other``'s."""

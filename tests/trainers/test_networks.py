@@ -9,6 +9,7 @@ import torch._dynamo
 from torch import Tensor, nn
 
 from hpsearch.game.stream import Stream
+from hpsearch.trainers import networks
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
@@ -175,13 +176,17 @@ def inputs() -> Tensor:
 @every_net_arch
 @both_activations
 @pytest.mark.parametrize("training", [False, True])
-def test_values_gradients_and_statistics_are_those_of_torch(net_arch, activation, training):
+@pytest.mark.parametrize("is_update", [False, True])
+def test_values_gradients_and_statistics_are_those_of_torch(
+    monkeypatch, net_arch, activation, training, is_update
+):
+    monkeypatch.setattr(networks, "WIDE", 1)  # updates as of wide networks
     net, x = network(tower(net_arch, activation=activation)), inputs()
     modules = [
         fill(torch_module(net_arch, activation), net.weights[p], net.statistics[p]).train(training)
         for p in range(NUM_MEMBERS)
     ]
-    out = net(x, training=training)
+    out = (net.update_pass if is_update else net)(x, training=training)
     gradients = net.gradients(out.square().mean(dim=(1, 2)).sum())
     for p, module in enumerate(modules):
         expected = module(x[p].double())
@@ -229,6 +234,22 @@ def test_a_members_first_weights_depend_on_its_seed_alone(init):
     assert torch.equal(net.weights[0], net.weights[2])
     assert torch.equal(net.weights[1], alone.weights[0])
     assert not torch.equal(net.weights[0], net.weights[1])
+
+
+@every_encoder
+@pytest.mark.parametrize("training", [False, True])
+def test_an_update_of_a_wide_network_passes_as_a_call_does(encoder, training):
+    """Also by rows that are one memory, as the gradient of a sum has them."""
+    structure = tower([networks.WIDE, "b", "rl5"], encoder=encoder, dueling=True)
+    net, other = network(structure), network(structure)
+    x = inputs().abs()
+    outs = net(x, training=training), other.update_pass(x, training=training)
+    torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
+    gradients = net.gradients(outs[0].sum()), other.gradients(outs[1].sum())
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(net.statistics, other.statistics)
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), other.update_pass(x), rtol=1e-4, atol=1e-5)
 
 
 def test_evaluation_leaves_statistics_alone():
