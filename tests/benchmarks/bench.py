@@ -23,6 +23,7 @@ import rows
 import torch
 from crossplay_suite import crossplay
 from game_suites import rollout, step
+from learner_suite import learner
 from memory_suite import memory
 from setting import Setting
 from shares_suite import shares
@@ -56,7 +57,12 @@ ON_EVERY_DEVICE: dict[str, Suite] = {
     "memory": memory,
     "shares": shares,
 }
-ON_THE_CPU: dict[str, Suite] = {"start_up": start_up, "ask": _ask, "looks": _looks}
+ON_THE_CPU: dict[str, Suite] = {
+    "learner": learner,
+    "start_up": start_up,
+    "ask": _ask,
+    "looks": _looks,
+}
 SUITES = ON_EVERY_DEVICE | ON_THE_CPU
 DISPENSABLE = {"optuna", "sqlalchemy", "yaml", "psycopg"}
 """modules that a GPU node may lack; what needs them is not measured there"""

@@ -124,7 +124,7 @@ def test_a_networks_pass_counts_for_the_networks(name):
     assert clock.seconds.keys() == {REST, "networks, forward"}
 
 
-IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
+IN_SECONDS = ("dqn", "ppo", "learner", "crossplay", "shares")
 """suites that are as fast as other tests are"""
 IN_A_MINUTE = ("memory", "looks")
 """suites that take a minute"""

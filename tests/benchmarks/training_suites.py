@@ -36,7 +36,7 @@ class Trains(Protocol):
 def dqn(setting: Setting) -> Iterator[dict[str, object]]:
     """Measure updates of a DQN host."""
     for width in setting.pick(full=WIDTHS, quick=(8,)):
-        yield from setting.time([_alone(_dqn_updates(setting, width), setting)])
+        yield from setting.time([_alone(dqn_updates(setting, [width, width]), setting)])
 
 
 def ppo(setting: Setting) -> Iterator[dict[str, object]]:
@@ -117,21 +117,22 @@ def plain_trainer(config: TrainerConfig) -> PlainDQN | PlainPPO:
     return PlainDQN(config) if isinstance(config, DQNConfig) else PlainPPO(config)
 
 
-def _dqn_updates(setting: Setting, width: int) -> DQNConfig:
+def dqn_updates(setting: Setting, net_arch: Sequence[int | str]) -> DQNConfig:
     """Return a learner that makes many updates for each move, so that they are what is timed."""
     updates = setting.pick(full=32, quick=2)
     changes = {"updates_per_step": updates, "learning_starts": 8}
-    return dqn_config(_changes(setting) | changes, _dqn_host(setting, width) | {"rollout_size": 64})
+    host = _dqn_host(setting, net_arch) | {"rollout_size": 64}
+    return dqn_config(_changes(setting) | changes, host)
 
 
 def dqn_step(setting: Setting, width: int) -> DQNConfig:
     """Return a learner as in the quickstart: 256 games, two updates a move."""
-    return dqn_config(_changes(setting), _dqn_host(setting, width))
+    return dqn_config(_changes(setting), _dqn_host(setting, [width, width]))
 
 
-def _dqn_host(setting: Setting, width: int) -> Plain:
+def _dqn_host(setting: Setting, net_arch: Sequence[int | str]) -> Plain:
     size = setting.pick(full=256, quick=16)
-    return {"net_arch": [width, width], "batch_size": size, "rollout_size": size}
+    return {"net_arch": list(net_arch), "batch_size": size, "rollout_size": size}
 
 
 def _changes(setting: Setting) -> Plain:
@@ -171,5 +172,5 @@ def sizes_of(config: TrainerConfig) -> str:
     )
 
 
-def _widths(net_arch: Sequence[int], num_outputs: int) -> str:
-    return "-".join(str(width) for width in (24, *net_arch, num_outputs))
+def _widths(net_arch: Sequence[object], num_outputs: int) -> str:
+    return "-".join(str(item) for item in (24, *net_arch, num_outputs))

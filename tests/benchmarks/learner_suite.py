@@ -1,0 +1,85 @@
+"""Updates of one learner, and of a few together, beside the seed's own trainer or a plain loop.
+
+On one thread and on two. The seed's contender makes updates alone; ours also plays a move of 64
+games every 32 updates, and is double Q-learning, which is one pass more, unless it says otherwise.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from measuring import Case, Contender
+from plain_ppo import PlainPPO
+from seed_dqn import SeedDQN
+from setting import Setting
+from training_suites import PLAIN, dqn_updates, in_turn, ppo_step, sizes_of
+
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import DQNConfig, DQNRole, PPOConfig, TrainerConfig
+
+SEED, NOT_DOUBLE = "seed as published", "hpsearch, not double"
+MEMBERS = (1, 2, 4)
+GOAL = "1.5 times the first"
+
+
+def learner(setting: Setting) -> Iterator[dict[str, object]]:
+    """Measure on each number of threads, with the published networks and with plain ones."""
+    width = setting.pick(full=256, quick=8)
+    before = torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for net_arch in ([f"r{width}"] * 2, [width] * 2):
+            yield from setting.time([_dqn(dqn_updates(setting, net_arch), threads)])
+        yield from setting.time([_ppo(ppo_step(setting, width), threads)])
+    torch.set_num_threads(before)
+
+
+def _dqn(config: DQNConfig, threads: int) -> Case:
+    assert isinstance(config.host, DQNRole)
+    shape = 8, config.dimension  # the points that the network sees
+    sizes = config.host.batch_size, config.replay_buffer.buffer_size
+    seed = SeedDQN(shape, _net_arch(config.host), 4, *sizes)
+    not_double = replace(config, dqn=replace(config.dqn, double=False))
+
+    def run() -> int:
+        seed.train(config.updates_per_step)
+        return config.updates_per_step
+
+    others = {NOT_DOUBLE: Contender(in_turn([build([not_double])], config))}
+    return _case(config, {SEED: Contender(run)}, others, threads)
+
+
+def _ppo(config: PPOConfig, threads: int) -> Case:
+    plain = {PLAIN: Contender(in_turn([PlainPPO(config)], config))}
+    return _case(config, plain, {}, threads)
+
+
+def _case(
+    config: TrainerConfig,
+    baseline: dict[str, Contender],
+    others: dict[str, Contender],
+    threads: int,
+) -> Case:
+    ours = {_name(size): Contender(_together(config, size)) for size in MEMBERS}
+    return Case(
+        name=f"{config.algorithm} learner",
+        sizes=f"{sizes_of(config)}, {threads} thread{'s' * (threads > 1)}",
+        unit="member-update",
+        contenders={**baseline, **others, **ours},
+        baselines=tuple(baseline),
+        same_work=False,
+        goal=GOAL,
+    )
+
+
+def _together(config: TrainerConfig, size: int) -> Callable[[], int]:
+    configs = [replace(config, seed=seed) for seed in range(size)]
+    return in_turn([build(configs)], config, size)
+
+
+def _name(size: int) -> str:
+    return "hpsearch" if size == 1 else f"hpsearch, {size} members"
+
+
+def _net_arch(role: DQNRole) -> Sequence[int | str]:
+    return [item for item in role.net_arch if isinstance(item, int | str)]
