@@ -29,7 +29,7 @@ CHANGING = {
     "study.snapshots.Stored",
     "study.state.StudyState",
     "trainers.actors.Part",
-    "trainers.ranks.Waiting",
+    "trainers.ranks.Calls",
 }
 """the classes whose fields are assigned to"""
 PLACES = sorted({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_tools import STUDY, hpsearch, read, refused, write_study, write_trainer
+from fake_actors import FIXED
 from profiles import plain_profile
 
 from hpsearch import yaml_file
@@ -23,6 +24,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError
 from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
+from hpsearch.schema import to_plain
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial, warnings_of
@@ -274,7 +276,12 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
     without = PROFILE | {"gpus_per_task": 0, "gpu_type": None}
     (tmp_path / "site.yaml").write_text(yaml_file.dump(without))
     (said,) = warnings_of(load(tmp_path, SLURM))
-    assert "a task asks for no GPU" in said
+    assert "a task asks for 0 GPUs" in said
+    actors = {"rollouts": to_plain(replace(FIXED, device="cuda", sync_method="nccl")), "shards": 2}
+    write_trainer(tmp_path, {"device": "cuda", "monitor/hang_timeout": 60.0} | actors)
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+    (said,) = warnings_of(load(tmp_path, SLURM))
+    assert "a task asks for 2 GPUs, but trials train on cuda and need 3 GPUs a task" in said
 
 
 @pytest.mark.parametrize(

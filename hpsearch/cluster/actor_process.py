@@ -4,11 +4,14 @@ The memory is one block for the weights and one for the rollouts that wait; a me
 there. Newer weights may travel otherwise. Whichever side ends, the other one's pipe says so.
 """
 
+import multiprocessing
+import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from threading import Thread
 from typing import NamedTuple
 
 import torch
@@ -45,8 +48,12 @@ class Free(NamedTuple):
     place: int  # of a rollout, which the actor may fill again
 
 
+class Started(NamedTuple):
+    """An actor's first word; it connects to the learner, by which weights may travel."""
+
+
 class Ready(NamedTuple):
-    """An actor's first word."""
+    """It can be set up."""
 
 
 class NeedsRoom(NamedTuple):
@@ -81,15 +88,25 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks, receiver
     for number in FOR_LEARNERS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_LEARNERS)
+    Thread(target=_end_with_learner, daemon=True).start()
     torch.set_num_threads(1)
     if configs[0].device == "cpu":
         compile_kernels(configs[0].dimension)
     player = RolloutPlayer(build(configs, part))
     player.play()  # which compiles what it takes
     with suppress(*LOST):
-        pipe.send(Ready())
+        pipe.send(Started())
         receiver.connect()
+        pipe.send(Ready())
         _Acting(pipe, player, configs, receiver).play_on()
+
+
+def _end_with_learner() -> None:
+    """End also where the main thread waits for a GPU, and hears of nothing."""
+    learner = multiprocessing.parent_process()
+    assert learner is not None, "an actor is a child of its learner"
+    learner.join()
+    os._exit(1)
 
 
 class _Acting:

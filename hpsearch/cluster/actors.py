@@ -22,13 +22,20 @@ from hpsearch.cluster.actor_process import (
     Ready,
     RolloutReady,
     Room,
+    Started,
     Took,
     act,
 )
 from hpsearch.cluster.block import Block
 from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
 from hpsearch.cluster.machine import VISIBLE, counted
-from hpsearch.cluster.weight_transport import ByFile, ByGroup, ByMemory, Sender
+from hpsearch.cluster.weight_transport import (
+    ByFile,
+    ByGroup,
+    ByMemory,
+    NotConnectedError,
+    Sender,
+)
 from hpsearch.errors import ConflictError
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
 from hpsearch.trainers.algorithms import build
@@ -112,8 +119,8 @@ class ActorProcess:
         self._has_weights = False
         try:
             self._sender.send(weights, self._weights)
-        except RuntimeError:  # of torch, from a group whose other member is gone
-            self.replace()
+        except NotConnectedError as error:
+            self.replace(str(error))
         else:
             self._say(NewWeights(version))
 
@@ -130,11 +137,11 @@ class ActorProcess:
         if place is not None:
             self._say(Free(place))
 
-    def replace(self) -> None:
+    def replace(self, why: str | None = None) -> None:
         self._losses += 1
         self.end()
-        code = self._process.exitcode
-        what = f"actor {self._number} is lost, with the exit code {code}"
+        why = why or f"with the exit code {self._process.exitcode}"
+        what = f"actor {self._number} is lost, {why}"
         if self._losses < MOST_LOSSES:
             print(f"{what}; another one begins", flush=True)
             self._begin()
@@ -173,12 +180,10 @@ class ActorProcess:
 
     def _hear(self, message: object) -> None:
         match message:
+            case Started():
+                self._sender.connect()
             case Ready():
-                try:
-                    self._sender.connect()
-                    self.is_new = True
-                except RuntimeError:  # as above
-                    self.replace()
+                self.is_new = True
             case Took(begin) | NeedsRoom(begin, _) | RolloutReady(begin, _, _) if (
                 begin != self._begins
             ):
@@ -186,7 +191,7 @@ class ActorProcess:
             case Took():
                 self._has_weights = True
             case NeedsRoom(_, layout):
-                self._rollouts = Block.of(layout, self._num_places)
+                self._rollouts = Block.shared(layout, self._num_places)
                 self._say(Room(self._rollouts))
             case RolloutReady(_, rollout, place):
                 self._losses = 0
@@ -248,7 +253,7 @@ def _gpus(how: ActorRollouts) -> list[str | None]:
     visible = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
     if len(visible) < 1 + how.gpus:
         raise ConflictError(
-            f"rollouts.sync_method: nccl wants {counted(1 + how.gpus)} of a rank, one for the "
+            f"rollouts.sync_method: nccl needs {counted(1 + how.gpus)} for each rank, one for the "
             f"learner and one for each actor, but {VISIBLE} names {len(visible)}; give the job "
             "more, lower rollouts.actors, or write sync_method: memory"
         )

@@ -1,4 +1,4 @@
-"""One piece of memory for any number of tensors, in which their names, types and shapes repeat."""
+"""One piece of memory with equal places, each for tensors of one layout."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,9 +21,9 @@ class Block(NamedTuple):
     layout: Layout  # of each of its equal places
 
     @classmethod
-    def of(cls, layout: Layout, count: int) -> "Block":
+    def shared(cls, layout: Layout, count: int) -> "Block":
         """Make room for such tensors ``count`` times, or raise DiskError."""
-        size = sum(_room(dtype, shape) for _, dtype, shape in layout)
+        size = _size(layout)
         try:
             return cls(torch.zeros(count, size, dtype=torch.uint8).share_memory_(), layout)
         except RuntimeError as error:  # of torch
@@ -34,14 +34,14 @@ class Block(NamedTuple):
             ) from error
 
     @classmethod
-    def on(cls, device: str, layout: Layout) -> "Block":
+    def local(cls, device: str, layout: Layout) -> "Block":
         """Make room for such tensors once, in memory of this process alone."""
-        size = sum(_room(dtype, shape) for _, dtype, shape in layout)
+        size = _size(layout)
         return cls(torch.zeros(1, size, dtype=torch.uint8, device=device), layout)
 
     @classmethod
     def filled(cls, tensors: Tensors) -> "Block":
-        block = cls.of(layout_of(tensors), 1)
+        block = cls.shared(layout_of(tensors), 1)
         block.fill(0, tensors)
         return block
 
@@ -61,6 +61,10 @@ class Block(NamedTuple):
 
 def layout_of(tensors: Tensors) -> Layout:
     return [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
+
+
+def _size(layout: Layout) -> int:
+    return sum(_room(dtype, shape) for _, dtype, shape in layout)
 
 
 def _room(dtype: torch.dtype, shape: torch.Size) -> int:

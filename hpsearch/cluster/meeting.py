@@ -44,10 +44,10 @@ def local_team(
     Each rank has ``num_threads``, and its share of the GPUs that CUDA_VISIBLE_DEVICES names.
     ``weights`` is the folder of the files from which all ranks' actors read weights.
     """
+    os.environ |= _LOOPBACK_ALONE
     if size == 1:
         yield from _ended(Team(flag, weights=weights))
         return
-    os.environ |= _LOOPBACK_ALONE
     gpus = os.environ.get(VISIBLE)
     store = serve(LOOPBACK)
     others = _Started(

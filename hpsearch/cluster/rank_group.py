@@ -120,13 +120,13 @@ class RankGroup:
 
         If so, none of them is within one, and their next calls meet.
         """
-        failed = f"failed after {self.ranks.waiting.num_calls} calls"
+        failed = f"failed after {self.ranks.calls.num} calls"
         deadline = time.monotonic() + FAILING_SECONDS
         try:
             num = self._store.add(failed, 1)
             while num < self.ranks.size and time.monotonic() < deadline:
-                num = self._store.add(failed, 0)
                 time.sleep(GLANCE_SECONDS)
+                num = self._store.add(failed, 0)
         except RuntimeError:  # the first rank, which serves the store, is gone
             return False
         return num == self.ranks.size

@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from hpsearch.trainers.checkpoint_name import name_of
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
 from hpsearch.trainers.evaluation import Evaluation, Metrics, SampleGame
-from hpsearch.trainers.trainer import AnyTrainer
+from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Saving:
     """A checkpoint that is being written."""
 
     others: Future[list[CheckpointPart]]  # what the other ranks have written of it
-    step: Future[int]  # its own, once all is written
+    step: Future[int]  # the checkpoint's, once it is written
 
 
 class CheckpointPolicy:
@@ -98,10 +98,17 @@ class CheckpointPolicy:
         if temporary is None:
             self.saved[number] = self._tidy(folder, step, pinned)
             return
-        how = row, kind, _parents(member), slots.seconds[number]
-        copied, others = self._team.copy_member(temporary, *how)
-        what = temporary, copied, slots.trainer.places(), others, pinned
-        self._in_flight[number] = _Saving(others, self._writer.submit(self._write, *what))
+        try:
+            copied, others = self._team.copy_member(
+                temporary, row, kind, _parents(member), slots.seconds[number]
+            )
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        written = self._writer.submit(
+            self._write, temporary, copied, slots.trainer.places(), others, pinned
+        )
+        self._in_flight[number] = _Saving(others, written)
 
     def _write(
         self,
@@ -111,11 +118,13 @@ class CheckpointPolicy:
         others: Future[list[CheckpointPart]],
         pinned: Collection[int],
     ) -> int:
-        """Write a checkpoint below its unfinished folder's parent; return its step."""
+        """Write the first rank's part, then finish the checkpoint; return its step."""
         try:
             part = checkpoint.write_part(temporary, saved, self._team.ranks, places)
             checkpoint.finish(temporary, saved, [part, *others.result()])
         finally:
+            with suppress(CancelledError):
+                others.exception()  # waits: until then other ranks may write there
             shutil.rmtree(temporary, ignore_errors=True)
         return self._tidy(temporary.parent, saved.step, pinned)
 
@@ -163,8 +172,10 @@ class CheckpointPolicy:
         is_read = step == int(slots.trainer.step[row])  # not so while a member begins
         is_wanted = member.trial.control.read() == Control(member.assignment.token, stop=None)
         if is_read and is_wanted and step > newest:
-            how = row, checkpoint.CRASHED, _parents(member), slots.seconds[member.number]
-            self._team.do_together(_save, folder, *how)
+            seconds = slots.seconds[member.number]
+            self._team.do_together(
+                Trainer.save, folder, row, checkpoint.CRASHED, _parents(member), seconds
+            )
             print(f"{member.name} was whole when the error came: saved at step {step}", flush=True)
 
     def leave(self, trial: int) -> None:
@@ -182,7 +193,7 @@ class CheckpointPolicy:
         """
         savings = self._in_flight.values()
         if self._team.is_whole:
-            with suppress(OSError, HpsearchError):
+            with suppress(HpsearchError):
                 self._await_others(savings)
         for saving in savings:
             saving.others.cancel()
@@ -217,14 +228,6 @@ class CheckpointPolicy:
 
 
 _BETTER = "better-"  # begins the names of records that wait until their checkpoints are saved
-
-
-def _save(
-    trainer: AnyTrainer, folder: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
-) -> None:
-    """Write a checkpoint at once, while training waits."""
-    saved = trainer.checkpoint(row, kind, parents, seconds)
-    checkpoint.save(folder, saved, trainer.ranks, trainer.places())
 
 
 def settle_best(folder: Path) -> None:

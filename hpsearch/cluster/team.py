@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
-from hpsearch.cluster.parts import PartsWritten, PartWriter
+from hpsearch.cluster.parts import AwaitedParts, PartsWritten, PartWriter
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
 from hpsearch.errors import HpsearchError
@@ -52,6 +52,7 @@ class Team:
         self.is_whole = True
         """whether the other ranks wait for the first one's next call, with states that agree"""
         self.parts = PartWriter(self.ranks)
+        self._others_parts = AwaitedParts(self.ranks.size - 1)
 
     @property
     def trainer(self) -> AnyTrainer:
@@ -83,15 +84,19 @@ class Team:
 
     def copy_member(
         self, temporary: Path, row: int, kind: str, parents: tuple[str, ...], seconds: float
-    ) -> "tuple[Checkpoint, Future[list[CheckpointPart]]]":
+    ) -> tuple[Checkpoint, Future[list[CheckpointPart]]]:
         """Return a copy of what this rank saves of a member, and what will hold the others' parts.
 
         The other ranks begin to write theirs into the unfinished folder ``temporary``. The first
         one hears of them after each later call.
         """
-        others = self.parts.of_others(temporary)
-        how = temporary, row, kind, parents, seconds
-        return self._all(_copy_member, *how, is_shared=True), others
+        others = self._others_parts.begin(temporary)
+        try:
+            copied = self._all(_copy_member, temporary, row, kind, parents, seconds, is_shared=True)
+        except BaseException:
+            self._others_parts.give_up(temporary)
+            raise
+        return copied, others
 
     def await_parts(self) -> None:
         """Wait until the other ranks have written their parts of all checkpoints, or have not."""
@@ -167,7 +172,7 @@ class Team:
         written = self.parts.take_written()
         own = _Outcome(flag.is_set, is_save_asked, fault, self.own_heartbeat, written)
         outcomes = self.ranks.told_by_all(own)
-        self.parts.hear([outcome.written for outcome in outcomes])
+        self._others_parts.hear([outcome.written for outcome in outcomes])
         self.heartbeats = [
             outcome.heartbeat for outcome in outcomes if outcome.heartbeat is not None
         ]
@@ -272,11 +277,11 @@ def _hear(team: Team) -> None:
 
 
 def _train(team: Team, steps: int) -> None:
-    waiting, began = team.ranks.waiting.seconds, time.perf_counter()
+    waited, began = team.ranks.calls.waited, time.perf_counter()
     team.trainer.train(steps)
     step = int(team.trainer.step[0])  # waits for the device
     seconds = time.perf_counter() - began
-    share = min(1.0, (team.ranks.waiting.seconds - waiting) / seconds)
+    share = min(1.0, (team.ranks.calls.waited - waited) / seconds)
     games = team.trainer.actor_games
     actors = tuple(
         ActorHeartbeat(part.state, part.age, part.too_old, part.played_here)

@@ -150,10 +150,13 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
         return
     gpus = find_gpus()
     if len(gpus) < wanted:
-        actors = f" and each of its {rollouts.gpus} actors" if rollouts.gpus else ""
+        actors, remedy = "", "lower it, or add device=cpu to the command"
+        if rollouts.gpus:
+            actors = f" and each of its {rollouts.gpus} actors"
+            remedy = "lower it or rollouts.actors, or add rollouts.sync_method=memory"
         raise UsageError(
             f"each rank{actors} needs a GPU of its own, but this machine has "
-            f"{counted(len(gpus))} for --ranks {ranks}; lower it, or add device=cpu to the command"
+            f"{counted(len(gpus))} for --ranks {ranks}; {remedy}"
         )
     os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:wanted])
 

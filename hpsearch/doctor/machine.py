@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 import psutil
 
 from hpsearch.cluster.executor import Executor, JobStatus, SubmissionRefusedError
-from hpsearch.cluster.machine import VISIBLE, GpuShare, find_gpus
+from hpsearch.cluster.machine import VISIBLE, GpuShare, counted, find_gpus
 from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
@@ -231,8 +231,8 @@ def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     gpus, kind = profile.gpus_per_task, profile.gpu_type or "any type"
     note = f"a task asks for {gpus} GPUs ({kind}), {profile.cpus_per_task} CPUs"
     if gpus < study.gpus_per_rank:
-        remedy = f"set gpus_per_task to {study.gpus_per_rank}, or device: cpu"
-        return error(f"a base wants device cuda, but {note}; {remedy}", "GPUs")
+        wanted, remedy = counted(study.gpus_per_rank), "set gpus_per_task to that, or device: cpu"
+        return error(f"on device cuda a task needs {wanted}, but {note}; {remedy}", "GPUs")
     if not study.uses_gpus and gpus > 0:
         remedy = "set device: cuda, or gpus_per_task to 0"
         return warning(f"{note}, but no base has a device of cuda; {remedy}", "GPUs")

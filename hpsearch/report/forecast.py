@@ -127,7 +127,7 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
 
 
 def _ranks(job: JobDir, plan: JobPlan) -> int:
-    """Return with how many ranks a job that has trained began, which may be fewer than planned."""
+    """Return the number of ranks with which a job trained; it may be fewer than planned."""
     said = job.heartbeat.try_read()
     # With one rank alone it says nothing of ranks.
     return plan.ranks if said is None else max(1, len(said.ranks))

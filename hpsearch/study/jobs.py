@@ -42,8 +42,7 @@ class Jobs(DriverPart):
             if status is not None and job.id is None:
                 events.append(event("submitted", job=job.name, data={"id": status.id}))
             if status is not None and job.began_at is None and status.phase == "running":
-                has_fewer = status.share < 1.0
-                data = {"gpus": job.gpus * status.share} if has_fewer else {}
+                data = {"gpus": job.gpus * status.share} if status.share < 1.0 else {}
                 events.append(event("job_began", job=job.name, data=data))
         self._recorder.record_all(events)
 

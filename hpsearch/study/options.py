@@ -173,7 +173,8 @@ class LocalOptions:
     cpus_per_job: Positive | None = None
     """threads of a job, which its ranks share; none shares the machine out evenly"""
     gpus_per_job: NonNegative | None = None
-    """GPUs that a job has to itself; none is 1 a rank where a trial may train on cuda, else 0"""
+    """GPUs that a job has to itself; none is what its ranks need where a trial may train on cuda,
+    else 0"""
     pilot: bool = False
     """whether a process takes more trials of their shape than its first ones"""
     ranks: Positive = 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from hpsearch.cluster.machine import GpuShare, find_gpus
+from hpsearch.cluster.machine import GpuShare, counted, find_gpus
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.options import PopulationOptions
@@ -71,8 +71,9 @@ def _profile_warnings(study: Study, executor: options.SlurmOptions) -> Iterator[
         )
     if asked < study.gpus_per_rank:
         yield (
-            f"a task asks for {asked or 'no'} GPU, but trials train on cuda; set device: cpu, or "
-            f"gpus_per_task: {study.gpus_per_rank}"
+            f"a task asks for {counted(asked)}, but trials train on cuda and need "
+            f"{counted(study.gpus_per_rank)} a task; set device: cpu, or gpus_per_task: "
+            f"{study.gpus_per_rank}"
         )
 
 

@@ -113,7 +113,7 @@ def save(
     return path_of(folder, checkpoint.step)
 
 
-# The three parts of saving, of which the middle one is every rank's.
+# The three steps of saving, of which the middle one is every rank's.
 
 
 def begin(folder: Path, step: int) -> Path | None:
@@ -138,7 +138,8 @@ def write_part(
     file = _file_of(ranks.rank)
     write_tensors(temporary / file, checkpoint.tensors)
     flush(temporary / file)
-    runs = {name: _runs(of_name) for name, of_name in places.items() if ranks.size > 1}
+    is_shared = ranks.size > 1
+    runs = {name: _runs(of_name) for name, of_name in places.items()} if is_shared else {}
     return CheckpointPart(file, _sha256(temporary / file), runs)
 
 

@@ -25,9 +25,11 @@ class BrokenOffError(RuntimeError):
 
 
 @dataclass
-class Waiting:
-    seconds: float = 0.0  # that this rank has waited for others; of calls on a CPU alone
-    num_calls: int = 0  # that this rank began to make with all others
+class Calls:
+    """Which a rank has made with all others."""
+
+    num: int = 0
+    waited: float = 0.0  # seconds for others; of calls on a CPU alone
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Ranks:
 
     rank: int
     size: int  # G
-    waiting: Waiting = field(default_factory=Waiting, compare=False)
+    calls: Calls = field(default_factory=Calls, compare=False)
 
     def split(self, num: int) -> "list[Ranks]":
         """Return ranks that have equal parts of this one's games, none of which calls another."""
@@ -49,14 +51,14 @@ class Ranks:
     def calling(self) -> Iterator[None]:
         """Make a call of all ranks in the block."""
         began = time.perf_counter()
-        self.waiting.num_calls += 1
+        self.calls.num += 1
         try:
             yield
         except torch.OutOfMemoryError:  # this rank's own failure
             raise
         except RuntimeError as error:
             raise BrokenOffError(f"a call of all ranks was broken off: {error}") from error
-        self.waiting.seconds += time.perf_counter() - began
+        self.calls.waited += time.perf_counter() - began
 
     def told_by_first(self, data: T) -> T:
         """Return what the first rank says; small plain data."""

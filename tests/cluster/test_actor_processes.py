@@ -5,16 +5,20 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from unittest.mock import Mock
 
 import pytest
 import torch
 from fake_actors import FIXED, trained
+from torch.distributed import TCPStore
 
-from hpsearch.cluster.actor_process import FOR_LEARNERS
+from hpsearch.cluster.actor_process import FOR_LEARNERS, Started
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.block import Block
 from hpsearch.cluster.machine import VISIBLE
+from hpsearch.cluster.served_store import LOOPBACK
+from hpsearch.cluster.weight_transport import CONNECTS, FromGroup
 from hpsearch.errors import ConflictError, DiskError
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.rollouts import ActorRollouts
@@ -62,10 +66,21 @@ def assert_same(trainer: AnyTrainer, expected: AnyTrainer) -> None:
         torch.testing.assert_close(trainer.state()[name], tensor, rtol=1e-3, atol=1e-4, msg=name)
 
 
+THREE_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 3, reason="needs three GPUs")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["memory", "checkpoint", "nccl"])
-def test_they_come_to_what_one_process_comes_to(configs, pool, method) -> None:
-    how = replace(FIXED, sync_method=method)
+@pytest.mark.parametrize(
+    ("method", "device"),
+    [
+        ("memory", "cpu"),
+        ("checkpoint", "cpu"),
+        ("nccl", "cpu"),  # by gloo, as files may not ask for
+        pytest.param("nccl", "cuda", marks=[pytest.mark.gpu, THREE_GPUS]),
+    ],
+)
+def test_they_come_to_what_one_process_comes_to(configs, pool, method, device) -> None:
+    how = replace(FIXED, sync_method=method, device=device)
     actors = pool(how, configs("ppo", how))
     for algorithm in ("dqn", "ppo"):  # the same processes for both
         members = configs(algorithm, how)
@@ -96,7 +111,7 @@ def test_each_actor_has_a_gpu_of_its_own_where_weights_go_by_nccl(configs, monke
     assert [call.args[4] for call in begun.call_args_list] == ["5", "6"]
     monkeypatch.setenv(VISIBLE, "4,5")
     with pytest.raises(
-        ConflictError, match=r"wants 3 GPUs of a rank.* CUDA_VISIBLE_DEVICES names 2"
+        ConflictError, match=r"needs 3 GPUs for each rank.* CUDA_VISIBLE_DEVICES names 2"
     ):
         ActorPool(how, configs("ppo", how))
 
@@ -130,6 +145,24 @@ def test_actors_that_cannot_begin_are_not_waited_for(configs, monkeypatch) -> No
     members = configs("dqn", how)
     monkeypatch.setattr("hpsearch.cluster.actors.act", print)  # which ends at once
     monkeypatch.setattr("hpsearch.cluster.actors.START_SECONDS", 3600.0)
+    actors = ActorPool(how, members)
+    actors.wait()
+    trainer = trained(members, actors)
+    assert [part.played_here for part in trainer.actor_games.parts] == [12]
+    actors.end()
+
+
+def dies_while_it_connects(pipe: Connection, configs: list, part: Ranks, by: FromGroup) -> None:
+    pipe.send(Started())
+    TCPStore(LOOPBACK, by._port, is_master=False).set(CONNECTS, "")
+    os._exit(9)
+
+
+@pytest.mark.slow
+def test_one_that_dies_while_it_connects_is_not_waited_for(configs, monkeypatch) -> None:
+    how = replace(FIXED, actors=1, sync_method="nccl")
+    members = configs("dqn", how)
+    monkeypatch.setattr("hpsearch.cluster.actors.act", dies_while_it_connects)
     actors = ActorPool(how, members)
     actors.wait()
     trainer = trained(members, actors)

@@ -23,6 +23,7 @@ from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.meeting import cluster_team, join, local_team
 from hpsearch.cluster.rank_group import UnknownProcesses
 from hpsearch.cluster.records import RankAddress
+from hpsearch.cluster.served_store import serve
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import ConflictError
 from hpsearch.trainers.ranks import ALONE
@@ -222,7 +223,7 @@ def served(tmp_path: Path) -> Iterator[JobDir]:
     """A job of two ranks, each of three threads, of which the first one waits for the other."""
     job = new_probe(StudyDir(tmp_path), "00001")
     job.plan.write(replace(job.plan.required(), ranks=2, num_threads=3))
-    store = meeting.serve()
+    store = serve()
     job.address.write(RankAddress("localhost", store.port))
     store.set("greeting", "welcome")
     yield job

@@ -292,7 +292,7 @@ def test_ranks_fail_alike_after_equally_many_calls(
     rest(group, Ranks(0, 2))
     other = RankGroup.__new__(RankGroup)
     other.ranks, other._store = Ranks(1, 2), store
-    group.ranks.waiting.num_calls, other.ranks.waiting.num_calls = 3, num_calls or 0
+    group.ranks.calls.num, other.ranks.calls.num = 3, num_calls or 0
     with ThreadPoolExecutor() as pool:
         answers = [pool.submit(group.have_all_failed)]
         if num_calls is not None:

@@ -85,10 +85,10 @@ def test_the_share_of_its_time_in_which_a_rank_waits(monkeypatch, waited, share)
     monkeypatch.setattr(team_module, "time", clock)
     team = Team(StopFlag())
     team.ranks = Ranks(0, 1)
-    team.ranks.waiting.seconds = 7.0
+    team.ranks.calls.waited = 7.0
 
     def train(steps):
-        team.ranks.waiting.seconds += waited
+        team.ranks.calls.waited += waited
         trainer.step += steps
 
     trainer = SimpleNamespace(step=torch.tensor([5, 1]), train=train, actor_games=None)

@@ -264,6 +264,18 @@ DISAGREEMENTS = [
     ),
     (
         "dqn",
+        {
+            "device": "cuda",
+            "rollouts": ACTORS | {"device": "cuda", "sync_method": "nccl"},
+            "monitor.hang_timeout": None,
+        },
+        [
+            "monitor.hang_timeout must be a number of seconds where rollouts.sync_method is nccl, "
+            "which may wait for ever for a GPU that is lost, but is null"
+        ],
+    ),
+    (
+        "dqn",
         {"rollouts": ACTORS | {"sync_interval": 4}},
         [
             "rollouts.max_staleness must be at least sync_interval=4 less 1, which is how old "

@@ -282,6 +282,11 @@ class CommonConfig:
                     f"rollouts.device must be cpu where device is {self.device}, as actors play on "
                     f"the GPUs of their learner's job, but is {device}"
                 )
+            if self.rollouts.gpus and self.monitor.hang_timeout is None:
+                yield (
+                    "monitor.hang_timeout must be a number of seconds where rollouts.sync_method "
+                    "is nccl, which may wait for ever for a GPU that is lost, but is null"
+                )
         pool = self.snapshots()
         at_once = 1 if pool is None else pool.at_once
         for name, role in learning.items():
