@@ -169,11 +169,6 @@ class Reader:
                 return self._norm_by_batch(x, scale, shift, mean, var)
         else:
             mean, var = x.mean(dim=2, keepdim=True), x.var(dim=2, keepdim=True, correction=0)
-        return self._normalised(x, scale, shift, mean, var)
-
-    def _normalised(
-        self, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor
-    ) -> Tensor:
         return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
 
     def _norm_by_batch(
@@ -209,24 +204,20 @@ class CPUReader(Reader):
     def hidden(self, x: Tensor) -> Tensor:
         return layers_cpu.linear(x, next(self._views), next(self._views), self._activation)
 
-    def _norm_by_batch(
-        self, x: Tensor, scale: Tensor, shift: Tensor, running_mean: Tensor, running_var: Tensor
-    ) -> Tensor:
-        if self._ranks.size > 1 or x.shape[1] == 1:
-            return super()._norm_by_batch(x, scale, shift, running_mean, running_var)
-        columns = [each.flatten() for each in (scale, shift, running_mean, running_var)]
-        rows = x.squeeze(0)
+    def norm(self, x: Tensor, kind: NormKind) -> Tensor:
+        if kind == "layer_norm" or (self._training and x.shape[1] == 1):
+            return super().norm(x, kind)  # torch's knows no variance of a single row
+        width = x.shape[2]
+        start = self._position
+        self._position += 2 * width
+        mean, var = self._statistics[0, start : self._position].split(width)
+        scale, shift = next(self._views), next(self._views)
         y: Tensor
         y, *_ = torch.ops.aten.native_batch_norm.default(
-            rows, *columns, True, BATCH_NORM_MOMENTUM, NORM_EPS
+            *(x.squeeze(0), scale.flatten(), shift.flatten(), mean, var),
+            *(self._training, BATCH_NORM_MOMENTUM, NORM_EPS),
         )
         return y[None]
-
-    def _normalised(
-        self, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor
-    ) -> Tensor:
-        factor = torch.rsqrt(var + NORM_EPS) * scale
-        return torch.addcmul(shift - mean * factor, x, factor)
 
 
 def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
@@ -366,13 +357,9 @@ class Network:
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
-        how = "off" if calls_ranks else arithmetic.compile
-        self._update = compiled(self._forward, how)
-        is_plain = how == "off" and arithmetic.precision != "bf16"
-        if is_plain and layers_cpu.is_available(self.weights.device):
-            widest = max(affine.shape[1] for affine in self.layout.affines)
-            if widest >= WIDE:
-                self._update = self._forward_by_member
+        self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
+        if self._is_quicker_by_member():
+            self._update = self._forward_by_member
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -409,17 +396,21 @@ class Network:
         )
         return apply_tower(reader, tower, self.inputs, x)
 
+    def _is_quicker_by_member(self) -> bool:
+        is_plain = self.arithmetic.compile == "off" and self.arithmetic.precision != "bf16"
+        if not (is_plain and layers_cpu.is_available(self.weights.device)):
+            return False
+        # Ranks average the moments of all members at once.
+        shares_moments = self._ranks.size > 1 and self.layout.statistics_size > 0
+        return not shares_moments and max(each.shape[1] for each in self.layout.affines) >= WIDE
+
     def _forward_by_member(self, x: Tensor, index: int, training: bool) -> Tensor:
         tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
         members = zip(*map(_members, [x, statistics, *self._views[index]]), strict=True)
         outs = []
         for x, statistics, *views in members:
             reader = CPUReader(
-                iter(views),
-                statistics,
-                activation=tower.activation,
-                training=training,
-                ranks=self._ranks,
+                iter(views), statistics, activation=tower.activation, training=training
             )
             outs.append(apply_tower(reader, tower, self.inputs, x))
         return torch.cat(outs)
