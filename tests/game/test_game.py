@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,24 @@ def test_kernels_use_as_many_threads_as_torch_may():
             assert torch.get_num_threads() == num_threads
     finally:
         torch.set_num_threads(before)
+
+
+OLDER_PROGRAM = """
+import numba, torch
+from hpsearch.game.kernels import cpu, cpu_loops
+
+older = numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+cpu_loops.newton_polytope = older(cpu_loops.newton_polytope.__wrapped__)
+cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
+"""
+
+
+@pytest.mark.slow
+def test_one_thread_does_not_run_an_older_version_s_program_for_several(tmp_path):
+    """That was kept under the function's own name, and would start threads behind torch's back."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for program in (OLDER_PROGRAM, FIRST_KERNEL):
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=environment)
 
 
 @pytest.mark.slow

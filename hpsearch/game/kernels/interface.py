@@ -106,11 +106,11 @@ def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
     One thread has a program of its own: to compile the one that threads share takes twice as long.
     """
-    alone = _compiled(function, parallel=False)
-    # By its name numba would take it for the same program on disk.
-    several = FunctionType(function.__code__, function.__globals__)
-    several.__qualname__ = f"{function.__qualname__}_shared"
-    shared: Callable[Arguments, Result] = _compiled(several, parallel=True)
+    shared = _compiled(function, parallel=True)
+    # By its name numba would take it for the same program on disk, or an older version's.
+    renamed = FunctionType(function.__code__, function.__globals__)
+    renamed.__qualname__ = f"{function.__qualname__}_alone"
+    alone: Callable[Arguments, Result] = _compiled(renamed, parallel=False)
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
