@@ -184,6 +184,7 @@ NOT_BELOW_RUNS = {
     "doctor/machine.py",  # what it has just written to try a file system; the system's mounts
     "report/page/page.py",  # the page's own style and script
     "report/page/material.py",  # the user's study file
+    "trainers/kernel_cache.py",  # a mark beside the programs that numba keeps
     "study/templates.py",  # the studies that come with the package
 }
 

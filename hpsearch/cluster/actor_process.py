@@ -18,6 +18,7 @@ import torch
 
 from hpsearch.cluster.block import Block, Layout, layout_of
 from hpsearch.cluster.failures import SAVE_SIGNAL, STOP_SIGNALS
+from hpsearch.cluster.machine import keep_freed_memory
 from hpsearch.cluster.weight_transport import Receiver
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
 from hpsearch.trainers.algorithms import build
@@ -89,6 +90,7 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks, receiver
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_LEARNERS)
     Thread(target=_end_with_learner, daemon=True).start()
+    keep_freed_memory()
     torch.set_num_threads(1)
     if configs[0].device == "cpu":
         compile_kernels(configs[0].dimension)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
-from hpsearch.cluster.machine import VISIBLE, Gpu, hold_gpus, share
+from hpsearch.cluster.machine import VISIBLE, Gpu, hold_gpus, keep_freed_memory, share
 from hpsearch.cluster.records import HeldGpus
 from hpsearch.cluster.study_dir import JobDir
 
@@ -98,7 +98,8 @@ def main(arguments: Sequence[str]) -> None:
 
 @contextmanager
 def _importing(num_threads: int) -> Iterator[None]:
-    """Set the number of threads, and collect no garbage, while the block imports torch."""
+    """Set up threads and memory, and collect no garbage, while the block imports torch."""
+    keep_freed_memory()
     # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
     gc.disable()  # imports make a million objects, which stay: see `hpsearch.cli.entry`

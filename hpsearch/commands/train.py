@@ -64,6 +64,7 @@ def train(
 ) -> int:
     import torch
 
+    from hpsearch.cluster.machine import keep_freed_memory
     from hpsearch.cluster.meeting import local_team
     from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.report.progress import TrainingDisplay, metrics_table, open_panel
@@ -80,6 +81,7 @@ def train(
     _check_ranks(num_ranks, trained)
     num_threads = threads or _threads(num_ranks, trained)
     torch.set_num_threads(num_threads)
+    keep_freed_memory()
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,

@@ -6,8 +6,10 @@ games every 32 updates, and is double Q-learning, which is one pass more, unless
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
+from apart import ours_apart, theirs_apart
 from measuring import Case, Contender
 from plain_ppo import PlainPPO
 from seed_dqn import SeedDQN
@@ -27,7 +29,7 @@ def learner(setting: Setting) -> Iterator[dict[str, object]]:
     width = setting.pick(full=256, quick=8)
     before = torch.get_num_threads()
     for threads in (1, 2):
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads)  # which the rows name
         for net_arch in ([f"r{width}"] * 2, [width] * 2):
             yield from setting.time([_dqn(dqn_updates(setting, net_arch), threads)])
         yield from setting.time([_ppo(ppo_step(setting, width), threads)])
@@ -36,22 +38,30 @@ def learner(setting: Setting) -> Iterator[dict[str, object]]:
 
 def _dqn(config: DQNConfig, threads: int) -> Case:
     assert isinstance(config.host, DQNRole)
+    not_double = replace(config, dqn=replace(config.dqn, double=False))
+    others = {NOT_DOUBLE: ours_apart(partial(_together, not_double, 1), threads)}
+    return _case(config, {SEED: theirs_apart(partial(_seed, config), threads)}, others, threads)
+
+
+def _seed(config: DQNConfig) -> Callable[[], int]:
+    assert isinstance(config.host, DQNRole)
     shape = 8, config.dimension  # the points that the network sees
     sizes = config.host.batch_size, config.replay_buffer.buffer_size
     seed = SeedDQN(shape, _net_arch(config.host), 4, *sizes)
-    not_double = replace(config, dqn=replace(config.dqn, double=False))
 
     def run() -> int:
         seed.train(config.updates_per_step)
         return config.updates_per_step
 
-    others = {NOT_DOUBLE: Contender(in_turn([build([not_double])], config))}
-    return _case(config, {SEED: Contender(run)}, others, threads)
+    return run
 
 
 def _ppo(config: PPOConfig, threads: int) -> Case:
-    plain = {PLAIN: Contender(in_turn([PlainPPO(config)], config))}
-    return _case(config, plain, {}, threads)
+    return _case(config, {PLAIN: theirs_apart(partial(_plain, config), threads)}, {}, threads)
+
+
+def _plain(config: PPOConfig) -> Callable[[], int]:
+    return in_turn([PlainPPO(config)], config)
 
 
 def _case(
@@ -60,7 +70,7 @@ def _case(
     others: dict[str, Contender],
     threads: int,
 ) -> Case:
-    ours = {_name(size): Contender(_together(config, size)) for size in MEMBERS}
+    ours = {_name(size): ours_apart(partial(_together, config, size), threads) for size in MEMBERS}
     return Case(
         name=f"{config.algorithm} learner",
         sizes=f"{sizes_of(config)}, {threads} thread{'s' * (threads > 1)}",

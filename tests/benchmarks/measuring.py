@@ -32,6 +32,8 @@ class Contender:
     """what each run needs, not timed"""
     calls: int = 0
     """runs in a timing, without a warm-up; 0: as many as fill it, after one"""
+    processor: Callable[[], float] | None = None
+    """seconds that it has used so far, where it is a process of its own"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +142,15 @@ def _calls(contender: Contender, plan: Plan, device: torch.device) -> int:
 def _time(contender: Contender, calls: int, device: torch.device) -> tuple[float, float, int]:
     """Return wall and processor seconds of some runs, and the units they did."""
     wall = processor = 0.0
-    units = 0
+    units, used = 0, contender.processor or _processor_seconds
     for _ in range(calls):
         contender.before()
         _wait(device)
-        began, began_processor = time.perf_counter(), _processor_seconds()
+        began, began_processor = time.perf_counter(), used()
         units += contender.run()
         _wait(device)
         wall += time.perf_counter() - began
-        processor += _processor_seconds() - began_processor
+        processor += used() - began_processor
     return wall, processor, units
 
 

@@ -1,6 +1,7 @@
 """Workers as real processes, alone and below the local executor."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -22,6 +23,25 @@ from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 60
+FAULTS = """
+import ctypes, resource, sys
+from hpsearch.cluster.machine import keep_freed_memory
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+for number in range(60):
+    if number == 10:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    pieces = [libc.malloc(2**18) for _ in range(16)]
+    for piece in pieces:
+        ctypes.memset(piece, 0, 2**18)
+    for piece in pieces:
+        libc.free(piece)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+"""allocates 4 MiB again and again, as an update does, and prints how many pages the system gave"""
 STEPS = 400
 
 
@@ -30,6 +50,16 @@ def configs(plain_config):
     """Two members that train for a second, with an evaluation every tenth of it."""
     changes = {"steps": STEPS, "evaluation.interval": 40, "checkpoint.interval": 20}
     return [plain_config({**changes, "seed": seed}) for seed in (1, 2)]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt")
+def test_memory_that_is_freed_is_used_again():
+    def pages(how: str) -> int:
+        command = [sys.executable, "-c", FAULTS, how]
+        return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    assert pages("give back") > 10_000
+    assert pages("keep") < 100
 
 
 def wait_until(condition) -> None:
