@@ -7,6 +7,7 @@ what it is compared with take turns, but share no process.
 import multiprocessing
 import resource
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import torch
@@ -55,7 +56,8 @@ def _take_turns(pipe: Connection, build: Build, threads: int, is_ours: bool) -> 
         keep_freed_memory()
     torch.set_num_threads(threads)
     run = build()
-    while True:
-        pipe.recv()
-        units, usage = run(), resource.getrusage(resource.RUSAGE_SELF)
-        pipe.send((units, usage.ru_utime + usage.ru_stime))
+    with suppress(EOFError):  # all is measured
+        while True:
+            pipe.recv()
+            units, usage = run(), resource.getrusage(resource.RUSAGE_SELF)
+            pipe.send((units, usage.ru_utime + usage.ru_stime))

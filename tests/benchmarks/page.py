@@ -54,8 +54,9 @@ Every row in the tables beside this page says when, on what machine, with which 
 which commit it was measured; this page shows the newest row of each kind. It is written by
 tests/benchmarks/page.py.
 
-Contenders take turns (A B C, then C B A) in one process, with as many threads each, and do the same
-work: the same games, networks, batches and number of updates. A ratio is taken within each
+Contenders take turns (A B C, then C B A) in one process, learners each in one of its own, with as
+many threads each, and do the same work: the same games, networks, batches and number of updates,
+except that ours are double Q-learning, a pass more than the seed's, unless they say so. A ratio is taken within each
 repetition; shown are its median and quartiles. `load` is the number of processes that wanted to
 compute, ours included; processor time is what all threads used, whatever else ran.
 
