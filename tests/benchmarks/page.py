@@ -56,9 +56,9 @@ tests/benchmarks/page.py.
 
 Contenders take turns (A B C, then C B A) in one process, learners each in one of its own, with as
 many threads each, and do the same work: the same games, networks, batches and number of updates,
-except that ours are double Q-learning, a pass more than the seed's, unless they say so. A ratio is taken within each
-repetition; shown are its median and quartiles. `load` is the number of processes that wanted to
-compute, ours included; processor time is what all threads used, whatever else ran.
+except that ours are double Q-learning, a pass more than the seed's, unless they say so. A ratio is
+taken within each repetition; shown are its median and quartiles. `load` is the number of processes
+that wanted to compute, ours included; processor time is what all threads used, whatever else ran.
 
 - **seed as published** is the step of hironaka.trainer: float positions, pairs of points repeated
   in memory, a matrix for every point, Python's `all` over a tensor. As a learner it is an update of
