@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial
 
 from hpsearch.errors import unknown_name
 from hpsearch.study import options
+from hpsearch.study.batched_tpe import FINISHED, BatchedTPESampler, Fits
 from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
@@ -95,7 +96,7 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
             # Groups of conditional parameters are found by the sampler itself.
             intersects = sampler.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
-            return ReplayableSampler(seed, partial(_tpe, sampler, space), joint_space)
+            return ReplayableSampler(seed, partial(_tpe, sampler, space, {}), joint_space)
         case options.CMAESOptions():
             cmaes = partial(
                 optuna.samplers.CmaEsSampler,
@@ -137,6 +138,8 @@ class ReplayableSampler(BaseSampler):
         self._seed = seed
         self._make = make
         self._joint_space = joint_space
+        self._shared: dict[str, BaseDistribution] = {}
+        self._num_finished = -1  # when that was calculated
         self._joint: BaseSampler | None = None
 
     def infer_relative_search_space(
@@ -146,9 +149,13 @@ class ReplayableSampler(BaseSampler):
         self._joint = self._make(seed=derive_seed(self._seed, trial.number, "joint"))
         if self._joint_space is None:
             return self._joint.infer_relative_search_space(study, trial)
-        # It reads the trials that finished since, where a new sampler would read every one.
-        shared = self._joint_space.calculate(study, use_cache=True)
-        return {name: values for name, values in shared.items() if not values.single()}
+        num_finished = len(study.get_trials(deepcopy=False, states=FINISHED))
+        if num_finished != self._num_finished:
+            # It reads those that run as well, thousands where the cluster is large.
+            shared = self._joint_space.calculate(study, use_cache=True)
+            self._shared = {name: values for name, values in shared.items() if not values.single()}
+            self._num_finished = num_finished
+        return self._shared
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -198,12 +205,12 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     return None
 
 
-def _tpe(tpe: options.TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
+def _tpe(tpe: options.TPEOptions, space: SearchSpace, fits: Fits, seed: int) -> BaseSampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
         warnings.filterwarnings("ignore", "Argument ``group``", ExperimentalWarning)
         is_grouped = tpe.multivariate and space.is_conditional
-        return optuna.samplers.TPESampler(**_arguments(tpe), group=is_grouped, seed=seed)
+        return BatchedTPESampler(fits, **_arguments(tpe), group=is_grouped, seed=seed)
 
 
 PRUNERS: Mapping[type[options.Pruner], type[BasePruner]] = {

@@ -26,6 +26,8 @@ ASK_COLUMNS = {
     "implementation": "by",
     "finished": "finished",
     "running": "running",
+    "asks": "asks",
+    "mean_s": "mean, s",
     "median_s": "median, s",
     "max_s": "longest, s",
 }
