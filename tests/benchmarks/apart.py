@@ -8,6 +8,7 @@ import multiprocessing
 import resource
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import torch
@@ -21,34 +22,40 @@ Build = Callable[[], Callable[[], int]]
 OURS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}  # as hpsearch.cli has it
 
 
-def theirs_apart(build: Build, threads: int) -> Contender:
-    """Return what runs as Python starts it."""
-    return _apart(build, threads, {}, is_ours=False)
+@dataclass(frozen=True)
+class Apart:
+    threads: int
+    is_quick: bool
+    """whether all run in this process instead, to show that they run"""
 
+    def theirs(self, build: Build) -> Contender:
+        """Return what runs as Python starts it."""
+        return self._contender(build, {}, is_ours=False)
 
-def ours_apart(build: Build, threads: int) -> Contender:
-    """Return what runs as a job of ours does."""
-    return _apart(build, threads, OURS, is_ours=True)
+    def ours(self, build: Build) -> Contender:
+        """Return what runs as a job of ours does."""
+        return self._contender(build, OURS, is_ours=True)
 
+    def _contender(
+        self, build: Build, environment: Mapping[str, str], *, is_ours: bool
+    ) -> Contender:
+        if self.is_quick:
+            return Contender(build())
+        context = multiprocessing.get_context("spawn")
+        pipe, theirs = context.Pipe()
+        given = theirs, build, self.threads, is_ours
+        process = context.Process(target=_take_turns, args=given, daemon=True)
+        with changed_environment(environment):
+            process.start()
+        used = 0.0
 
-def _apart(
-    build: Build, threads: int, environment: Mapping[str, str], *, is_ours: bool
-) -> Contender:
-    context = multiprocessing.get_context("spawn")
-    pipe, theirs = context.Pipe()
-    given = theirs, build, threads, is_ours
-    process = context.Process(target=_take_turns, args=given, daemon=True)
-    with changed_environment(environment):
-        process.start()
-    used = 0.0
+        def run() -> int:
+            nonlocal used
+            pipe.send(None)
+            units, used = pipe.recv()
+            return int(units)
 
-    def run() -> int:
-        nonlocal used
-        pipe.send(None)
-        units, used = pipe.recv()
-        return int(units)
-
-    return Contender(run, processor=lambda: used)
+        return Contender(run, processor=lambda: used)
 
 
 def _take_turns(pipe: Connection, build: Build, threads: int, is_ours: bool) -> None:

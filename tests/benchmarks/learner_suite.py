@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from apart import ours_apart, theirs_apart
+from apart import Apart
 from measuring import Case, Contender
 from plain_ppo import PlainPPO
 from seed_dqn import SeedDQN
@@ -28,19 +28,20 @@ def learner(setting: Setting) -> Iterator[dict[str, object]]:
     """Measure on each number of threads, with the published networks and with plain ones."""
     width = setting.pick(full=256, quick=8)
     before = torch.get_num_threads()
-    for threads in (1, 2):
+    for threads in setting.pick(full=(1, 2), quick=(1,)):
         torch.set_num_threads(threads)  # which the rows name
+        apart = Apart(threads, setting.quick)
         for net_arch in ([f"r{width}"] * 2, [width] * 2):
-            yield from setting.time([_dqn(dqn_updates(setting, net_arch), threads)])
-        yield from setting.time([_ppo(ppo_step(setting, width), threads)])
+            yield from setting.time([_dqn(dqn_updates(setting, net_arch), apart)])
+        yield from setting.time([_ppo(ppo_step(setting, width), apart)])
     torch.set_num_threads(before)
 
 
-def _dqn(config: DQNConfig, threads: int) -> Case:
+def _dqn(config: DQNConfig, apart: Apart) -> Case:
     assert isinstance(config.host, DQNRole)
     not_double = replace(config, dqn=replace(config.dqn, double=False))
-    others = {NOT_DOUBLE: ours_apart(partial(_together, not_double, 1), threads)}
-    return _case(config, {SEED: theirs_apart(partial(_seed, config), threads)}, others, threads)
+    others = {NOT_DOUBLE: apart.ours(partial(_together, not_double, 1))}
+    return _case(config, {SEED: apart.theirs(partial(_seed, config))}, others, apart)
 
 
 def _seed(config: DQNConfig) -> Callable[[], int]:
@@ -56,8 +57,8 @@ def _seed(config: DQNConfig) -> Callable[[], int]:
     return run
 
 
-def _ppo(config: PPOConfig, threads: int) -> Case:
-    return _case(config, {PLAIN: theirs_apart(partial(_plain, config), threads)}, {}, threads)
+def _ppo(config: PPOConfig, apart: Apart) -> Case:
+    return _case(config, {PLAIN: apart.theirs(partial(_plain, config))}, {}, apart)
 
 
 def _plain(config: PPOConfig) -> Callable[[], int]:
@@ -68,12 +69,12 @@ def _case(
     config: TrainerConfig,
     baseline: dict[str, Contender],
     others: dict[str, Contender],
-    threads: int,
+    apart: Apart,
 ) -> Case:
-    ours = {_name(size): ours_apart(partial(_together, config, size), threads) for size in MEMBERS}
+    ours = {_name(size): apart.ours(partial(_together, config, size)) for size in MEMBERS}
     return Case(
         name=f"{config.algorithm} learner",
-        sizes=f"{sizes_of(config)}, {threads} thread{'s' * (threads > 1)}",
+        sizes=f"{sizes_of(config)}, {apart.threads} thread{'s' * (apart.threads > 1)}",
         unit="member-update",
         contenders={**baseline, **others, **ours},
         baselines=tuple(baseline),
