@@ -222,7 +222,8 @@ def _when(path: Path) -> float:
 def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCluster) -> None:
     """A node fails, a higher partition preempts, walltimes end, the driver is killed three times,
     and the database goes away."""
-    study = sweep({"walltime_minutes": 2, "signal_delay_seconds": 30, "array_parallelism": 3})
+    profile = {"walltime_minutes": 2, "signal_delay_seconds": 30, "array_parallelism": 3}
+    study = sweep(profile, trainer={"steps": 2 * TRAINER["steps"]})
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     study.kill_driver()
 
@@ -287,7 +288,8 @@ def test_killed_while_the_scheduler_is_away(sweep, slurm_cluster: SlurmCluster, 
 
 
 def test_a_driver_goes_on_after_its_walltime(sweep) -> None:
-    study = sweep({"driver": {**yaml_file.load(PROFILE)["driver"], "walltime_minutes": 2}})
+    driver = {**yaml_file.load(PROFILE)["driver"], "walltime_minutes": 2}
+    study = sweep({"driver": driver}, trainer={"steps": 10**6})
     (job,) = study.driver_jobs()
     wait_until(lambda: "Restarts=1" in ask("scontrol", "show", "job", job), 180, study.output)
     assert study.status()["state"] == "starting"
