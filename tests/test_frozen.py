@@ -18,6 +18,7 @@ CHANGING = {
     "cluster.worker._Match",
     "dashboard.app.ResponseCache",
     "dashboard.app.StudyConclusions",
+    "study.batched_tpe.Fit",
     "study.gauges.GaugeServer",
     "study.observe.Observer",
     "study.recorder.Outage",

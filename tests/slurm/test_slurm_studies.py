@@ -223,7 +223,7 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
     """A node fails, a higher partition preempts, walltimes end, the driver is killed three times,
     and the database goes away."""
     profile = {"walltime_minutes": 2, "signal_delay_seconds": 30, "array_parallelism": 3}
-    study = sweep(profile, trainer={"steps": 2 * TRAINER["steps"]})
+    study = sweep(profile, trainer={"steps": 10 * TRAINER["steps"]})
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     study.kill_driver()
 
