@@ -234,6 +234,11 @@ def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: i
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of <malloc.h>
 _ONE_PIECE, _KEPT = 1 << 25, 1 << 28  # bytes; the first is the most that glibc takes
+_MALLOC_SETTINGS = {
+    "GLIBC_TUNABLES",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TRIM_THRESHOLD_",
+}  # a user's own
 
 
 def keep_freed_memory() -> None:
@@ -248,9 +253,6 @@ def keep_freed_memory() -> None:
         return
     libc.mallopt(_MMAP_THRESHOLD, _ONE_PIECE)
     libc.mallopt(_TRIM_THRESHOLD, _KEPT)
-
-
-_MALLOC_SETTINGS = {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
 
 
 def share(devices: Sequence[str], task: int, num_tasks: int) -> list[str]:
