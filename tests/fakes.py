@@ -398,7 +398,9 @@ def _names(member: Member) -> tuple[str, ...]:
 
 def _beat(known: FakeJob) -> None:
     members = [
-        MemberHeartbeat.at(member.assignment, known.step[member.assignment.trial], _newest(member))
+        MemberHeartbeat.at(
+            member.assignment, known.step[member.assignment.trial], _newest(member), None
+        )
         for member in known.left
     ]
     if members:

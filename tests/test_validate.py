@@ -223,7 +223,7 @@ def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> Study
             number += 1
         study.job(name).root.mkdir(parents=True)
         study.job(name).plan.write(JobPlan(tuple(assignments), threads, 0.0, False))
-        members = tuple(MemberHeartbeat.at(assignment, 60, 60) for assignment in assignments)
+        members = tuple(MemberHeartbeat.at(assignment, 60, 60, 0) for assignment in assignments)
         beat = JobHeartbeat(0.0, "here", 1, False, speeds[0], members)
         study.job(name).heartbeat.replace(beat)
     return study

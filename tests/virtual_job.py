@@ -135,6 +135,8 @@ class SimulatedJob:
         self._course = course
         self._members: list[Member] = []
         self._step: dict[int, int] = {}
+        self._measured: dict[int, int] = {}
+        """step of the last evaluation that was told, by trial"""
         self._since = 0.0
         """when the present stride began"""
         self._stride = 0
@@ -241,6 +243,7 @@ class SimulatedJob:
     def _next(self, now: float) -> float | None:
         """Give heartbeats and return the seconds to the next step at which something is due."""
         if not self._members:
+            self._beat(now, 1.0)
             return self._poll(now)
         self._stride = self._steps_until_due()
         slowest = max(
@@ -252,7 +255,12 @@ class SimulatedJob:
 
     def _beat(self, now: float, speed: float) -> None:
         members = tuple(
-            MemberHeartbeat.at(member.assignment, self._step_of(member), _newest(member))
+            MemberHeartbeat.at(
+                member.assignment,
+                self._step_of(member),
+                _newest(member),
+                self._measured.get(member.assignment.trial, 0),
+            )
             for member in self._members
         )
         file = self._job.heartbeat
@@ -311,6 +319,7 @@ class SimulatedJob:
         step, config = self._step_of(member), member.config
         if step % config.evaluation.interval == 0:
             member.report(step, Evaluation(self._measure(member), {}, {}))
+            self._measured[member.assignment.trial] = step
         if step % config.checkpoint.interval == 0 or step == config.steps:
             _save(member, step)
 

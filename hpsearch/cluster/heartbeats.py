@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat, RankHeartbeat
@@ -19,7 +19,10 @@ def seconds_between(num_jobs: int) -> float:
 
 
 class Heartbeats:
-    """Gives a job's heartbeats, at most one in an interval, but before and after long work."""
+    """Gives a job's heartbeats, at most one in an interval, but before and after long work.
+
+    One follows whatever was told of a trial: the driver looks for news where a heartbeat has some.
+    """
 
     def __init__(self, file: RecordFile[JobHeartbeat], seconds: float) -> None:
         self._file = file
@@ -33,16 +36,21 @@ class Heartbeats:
         self._ranks: tuple[RankHeartbeat, ...] = ()
         self._steps_per_second = 0.0
 
-    def is_due(self, *, is_busy: bool) -> bool:
-        """Return whether to give a heartbeat now, as before (``is_busy``) and after long work."""
+    def is_due(self, measured: Mapping[int, int], *, is_busy: bool) -> bool:
+        """Return whether to give a heartbeat now, as before (``is_busy``) and after long work.
+
+        ``measured`` are the steps of the last evaluations of those that train, by trial.
+        """
         now = time.monotonic()
+        has_news = measured != {number: own.measured for number, own in self._members.items()}
         if is_busy:
             self._busy_since = now if self._busy_since is None else self._busy_since
-            return self._longest_work is None or self._longest_work > BRIEF_SECONDS
+            return has_news or self._longest_work is None or self._longest_work > BRIEF_SECONDS
         if self._busy_since is not None:
             self._longest_work = max(self._longest_work or 0.0, now - self._busy_since)
             self._busy_since = None
-        return self._said_busy or now >= self._next
+        is_time = self._said_busy or now >= self._next
+        return has_news or (is_time and bool(measured))
 
     def give(
         self,

@@ -114,6 +114,8 @@ class JobTraining:
                 self._compile()
             self._slots.build(may_stay_empty=self._queue is not None)
             self._run()
+            if not self._slots.members:
+                self._beat()
         except Exception as error:
             if not self._is_torn:
                 self._checkpoints.save_whole(self._slots)
@@ -149,7 +151,7 @@ class JobTraining:
         children = [member for member in slots.members.values() if member.parents]
         if children:  # to make them may take minutes
             self._heartbeats.announce(
-                MemberHeartbeat.at(child.assignment, resume_step(child), 0) for child in children
+                MemberHeartbeat.at(child.assignment, resume_step(child), 0, 0) for child in children
             )
         saved, errors = go_on(slots.team, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
@@ -318,7 +320,7 @@ class JobTraining:
             return oldest is None or not steps_until_together(oldest, resume_step(member), interval)
 
         while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
-            self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
+            self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0, 0)])
             row = slots.refill(member)
             saved, errors = go_on(slots.team, {row: member}, in_step=False)
             self._checkpoints.note(saved)
@@ -371,11 +373,18 @@ class JobTraining:
             os._exit(TrainingFailedError.exit_code)
 
     def _beat(self, *, is_busy: bool = False) -> None:
-        if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
-            steps, saved = self._slots.steps, self._checkpoints.saved
+        every, steps, saved = self._slots.members, self._slots.steps, self._checkpoints.saved
+        told = self._evaluations.measured
+        measured = {member.number: told.get(member.number, 0) for member in every.values()}
+        if self._heartbeats.is_due(measured, is_busy=is_busy):
             members = [
-                MemberHeartbeat.at(member.assignment, steps[row], saved.get(member.number, 0))
-                for row, member in self._slots.members.items()
+                MemberHeartbeat.at(
+                    member.assignment,
+                    steps[row],
+                    saved.get(member.number, 0),
+                    measured[member.number],
+                )
+                for row, member in every.items()
             ]
             ranks = self._slots.team.heartbeats
             self._heartbeats.give(members, ranks, self._steps_per_second, is_busy=is_busy)

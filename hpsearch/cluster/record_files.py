@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError, DiskError
@@ -34,6 +34,12 @@ def read_record(kind: type[Read], path: Path) -> Read | None:
         ) from error
 
 
+class Stamp(NamedTuple):
+    inode: int
+    size: int
+    written: int  # nanoseconds since the epoch, by the file system
+
+
 @dataclass(frozen=True)
 class RecordFile(Generic[T]):
     """A file that holds one record, written whole or not at all."""
@@ -55,6 +61,17 @@ class RecordFile(Generic[T]):
         """Return the record, None also if the file is damaged or cannot be read now."""
         with suppress(CorruptError, DiskError):
             return self.read()
+        return None
+
+    def stamp(self) -> Stamp | None:
+        """Return what is another one once the file was replaced; None without a file.
+
+        The file is opened for it: a file system that machines share may otherwise answer from what
+        it knew a minute ago.
+        """
+        with suppress(CorruptError, OSError), files.open_file(self.path) as file:
+            status = os.fstat(file.fileno())
+            return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
         return None
 
     def age(self, now: float) -> float | None:

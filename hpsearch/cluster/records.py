@@ -123,10 +123,15 @@ class MemberHeartbeat:
     token: str
     step: StepNumber
     saved: StepNumber  # step of the newest checkpoint, from which a next attempt would go on
+    measured: StepNumber | None = None
+    """step of the last evaluation that this job has told, 0 before the first; a job that says so
+    gives a heartbeat after each one, and after the end of an attempt"""
 
     @classmethod
-    def at(cls, assignment: Assignment, step: int, saved: int) -> "MemberHeartbeat":
-        return cls(assignment.trial, assignment.attempt, assignment.token, step, saved)
+    def at(
+        cls, assignment: Assignment, step: int, saved: int, measured: int | None
+    ) -> "MemberHeartbeat":
+        return cls(assignment.trial, assignment.attempt, assignment.token, step, saved, measured)
 
 
 ActorState = Literal["running", "require_sync", "waiting_sync", "stopped"]
@@ -176,10 +181,13 @@ class JobHeartbeat:
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
-        if (member := self._by_attempt.get((trial, attempt))) is None:
+        if (member := self.member(trial, attempt)) is None:
             return None
         step, saved, speed = member.step, member.saved, self.steps_per_second
         return Heartbeat(self.at, step, saved, speed, self.host, self.pid, self.is_busy)
+
+    def member(self, trial: int, attempt: int) -> MemberHeartbeat | None:
+        return self._by_attempt.get((trial, attempt))
 
     @cached_property
     def _by_attempt(self) -> dict[tuple[int, int], MemberHeartbeat]:

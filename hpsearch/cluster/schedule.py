@@ -255,6 +255,7 @@ class EvaluationSchedule:
         self._endings = endings
         self.samples: dict[int, Sequence[SampleGame]] = {}
         """by trial: some of the games of the last evaluation"""
+        self.measured: dict[int, int] = {}  # step of the last evaluation that was told, by trial
 
     @property
     def is_due(self) -> bool:
@@ -279,6 +280,7 @@ class EvaluationSchedule:
         for row, member in due.items():
             is_last = self._endings.measured(row, measured[row].metrics)
             member.report(slots.steps[row], measured[row], is_last=is_last)
+            self.measured[member.number] = slots.steps[row]
         metrics = {member.number: measured[row].metrics for row, member in due.items()}
         self.samples = {member.number: slots.trainer.samples[row] for row, member in due.items()}
         return metrics, self._end_broken(due)

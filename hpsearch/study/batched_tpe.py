@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
-from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
 from optuna.samplers._tpe.sampler import (
     _split_trials,
     default_gamma,
@@ -22,12 +21,14 @@ from optuna.samplers._tpe.sampler import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from hpsearch.study.density import Density
+
 MANY = 1_000  # trials, from which on Optuna's own sampler is left
 AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""
 MOST_SUGGESTIONS = 256  # of one fit
-MOST_BAD = 2_000
+MOST_BAD = 500
 """trials by which the density of bad ones is fitted; of more, so many at random"""
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -38,8 +39,8 @@ Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 @dataclass
 class Fit:
     num_finished: int  # when it was made
-    good: _ParzenEstimator
-    bad: _ParzenEstimator
+    good: Density
+    bad: Density
     bad_weight: float  # of all bad trials together, where one that was just suggested has 1
     suggested: Values = field(default_factory=dict)
     num_suggested: int = 0
@@ -58,18 +59,26 @@ class BatchedTPESampler(TPESampler):
         super().__init__(**arguments)
         self._fits = fits
 
+    def _sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        # The storage counts; Optuna would look at every trial.
+        num_finished = study._storage.get_n_trials(study._study_id, FINISHED)
+        if not search_space or num_finished < self._n_startup_trials:
+            return {}
+        return self._sample(study, trial, search_space)
+
     def _sample(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        known = study._get_trials(deepcopy=False, use_cache=True)
-        if not self._constant_liar or len(known) < MANY:
+        count, study_id = study._storage.get_n_trials, study._study_id
+        if not self._constant_liar or count(study_id) < MANY:
             return super()._sample(study, trial, search_space)
-        num_finished = len(study._get_trials(deepcopy=False, states=FINISHED, use_cache=True))
+        num_finished = count(study_id, FINISHED)
         names = frozenset(search_space)
         fit = self._fits.get(names)
-        num_running = sum(other.state == TrialState.RUNNING for other in known)
         is_used_up = fit is not None and (
-            num_running < AT_ONCE
+            count(study_id, TrialState.RUNNING) < AT_ONCE
             or fit.num_finished != num_finished
             or fit.num_suggested == MOST_SUGGESTIONS
         )
@@ -101,8 +110,8 @@ class BatchedTPESampler(TPESampler):
             bad = [bad[place] for place in sorted(places)]
         return Fit(
             num_finished,
-            self._build_parzen_estimator(study, search_space, good, handle_below=True),
-            self._build_parzen_estimator(study, search_space, bad, handle_below=False),
+            Density(self._build_parzen_estimator(study, search_space, good, handle_below=True)),
+            Density(self._build_parzen_estimator(study, search_space, bad, handle_below=False)),
             weight,
         )
 
@@ -117,7 +126,8 @@ class BatchedTPESampler(TPESampler):
         if fit.num_suggested == 0:
             return log_bad
         values = {name: np.asarray(fit.suggested[name]) for name in search_space}
-        newer = self._parzen_estimator_cls(values, search_space, self._parzen_estimator_parameters)
+        parameters = self._parzen_estimator_parameters
+        newer = Density(self._parzen_estimator_cls(values, search_space, parameters))
         share = fit.num_suggested / (fit.bad_weight + fit.num_suggested)
         both: np.ndarray = np.logaddexp(
             np.log1p(-share) + log_bad, np.log(share) + newer.log_pdf(candidates)

@@ -210,15 +210,16 @@ class Driver(DriverPart):
         if self._breeder is not None:
             new = min(new, len(planned))
         events = []
-        for _ in range(min(places, new + len(retries))):
-            asked = self._trials.ask(self.state.trials, retries, planned)
-            data: dict[str, Any] = {"params": asked.params, "retry_of": asked.retry_of}
-            if asked.retry_of is not None:
-                retries.remove(asked.retry_of)
-            if asked.origin is not None:
-                planned.remove(asked.origin)
-                data["origin"] = asdict(asked.origin)
-            events.append(self._recorder.event("asked", trial=asked.number, data=data))
+        with self._trials.asking():
+            for _ in range(min(places, new + len(retries))):
+                asked = self._trials.ask(self.state.trials, retries, planned)
+                data: dict[str, Any] = {"params": asked.params, "retry_of": asked.retry_of}
+                if asked.retry_of is not None:
+                    retries.remove(asked.retry_of)
+                if asked.origin is not None:
+                    planned.remove(asked.origin)
+                    data["origin"] = asdict(asked.origin)
+                events.append(self._recorder.event("asked", trial=asked.number, data=data))
         self._recorder.record_all(events)
         return len(events)
 

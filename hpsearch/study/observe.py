@@ -1,12 +1,13 @@
 """What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
-from hpsearch.cluster.records import AttemptResult, Heartbeat
+from hpsearch.cluster.record_files import Stamp
+from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
@@ -33,6 +34,8 @@ class Observation:
     results: Mapping[int, AttemptResult] = field(default_factory=dict)  # by trial
     reports: tuple[CurveReport, ...] = ()  # values to be told, by step and then by trial
     heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)  # the last ones, by trial
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """steps a second of each member, by job"""
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,12 @@ class Observer:
     metric: str
     is_rung: Callable[[Trial, int], bool]  # of which steps the values are told
     silences: Silences = field(default_factory=Silences, init=False)
-    _known_curves: dict[int, tuple[int, int, int]] = field(default_factory=dict, init=False)
-    """of files with nothing new, by trial: what it is, its size, and when it was written"""
+    _of_jobs: "JobHeartbeats" = field(init=False)
+    _looked: dict[int, MemberHeartbeat] = field(default_factory=dict, init=False)
+    """what the job said of attempts when their files were last looked at, by trial"""
+
+    def __post_init__(self) -> None:
+        self._of_jobs = JobHeartbeats(self.folder)
 
     def observe(self, state: StudyState, *, now: float) -> Observation:
         """Look at the executor once, then at the files of every running attempt.
@@ -82,6 +89,9 @@ class Observer:
         before results (a job that is gone writes no more), results before curves (an attempt that
         has ended adds no line), and in a job the last trial first, because the worker writes the
         first first. So the same reports are processed in the same order however the looks fall.
+
+        Before all of them heartbeats, which say of which attempts there is news: to look at the
+        files of 100,000 that train takes longer than a round.
 
         An executor that does not answer is no news of its jobs: none of them is gone.
         """
@@ -92,41 +102,48 @@ class Observer:
         except SchedulerSilentError:
             jobs, gone = {}, frozenset()
         attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
-        results, newest = {}, last_heartbeats(folder, attempts, now=now)
+        of_jobs = self._of_jobs.read([job.name for job in live])
+        newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
         listened = self.silences.listen(known, now)
+        results: dict[int, AttemptResult] = {}
+        reports: list[CurveReport] = []
+        looked: dict[int, MemberHeartbeat] = {}
+        news: list[tuple[Trial, MemberHeartbeat | None]] = []
         for trial, job in attempts:
             aged, status = newest.get(trial.number), jobs.get(job.name)
             silence = _silence(trial, job, aged, listened[trial.number], now)
-            result = self._result(trial, job, status, aged, silence, is_gone=job.name in gone)
+            is_gone, said = job.name in gone, _said(trial, of_jobs[job.name])
+            if said is not None and not is_gone and silence is None:
+                before = self._looked.get(trial.number)
+                if before is not None and _is_no_news(before, said):
+                    looked[trial.number] = said
+                    continue
+            result = self._result(trial, job, status, aged, silence, is_gone=is_gone)
             if result is not None:
                 results[trial.number] = result
-        training = [trial for trial, _ in attempts if trial.told is None]
-        reports = [report for trial in training for report in self._new_reports(trial)]
-        stamps = self._known_curves.items()
-        self._known_curves = {number: stamp for number, stamp in stamps if number in listened}
+            news.append((trial, said))
+        for trial, said in news:
+            more = self._new_reports(trial) if trial.told is None else []
+            if more is not None:
+                reports += more
+            if said is not None and more is not None:
+                looked[trial.number] = said
+        self._looked = looked
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
         results = dict(sorted(results.items()))
-        return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats)
+        speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
+        return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats, speeds)
 
-    def _new_reports(self, trial: Trial) -> list[CurveReport]:
+    def _new_reports(self, trial: Trial) -> list[CurveReport] | None:
+        """Return the new values; None while they cannot be read, as of a shared file system."""
         try:
-            status = self.folder.trial(trial.number).metrics.stat()
-        except OSError:
-            return []
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if self._known_curves.get(trial.number) == stamp:
-            return []
-        try:
-            reports = self._reports(trial)
-        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
-            return []
-        if not reports:
-            self._known_curves[trial.number] = stamp
-        return reports
+            return self._reports(trial)
+        except (CorruptError, DiskError):
+            return None
 
     def _reports(self, trial: Trial) -> list[CurveReport]:
         """Return the new values; of a step that stands there twice, the first counts."""
@@ -160,16 +177,16 @@ class Observer:
         attempt = self.folder.trial(trial.number).attempt(trial.attempts)
         step = 0 if aged is None else aged.heartbeat.step
         try:
-            result, has_begun = attempt.read_result(), attempt.has_begun()
+            result = attempt.read_result()
             if result is not None:
                 attempt.flush()
-            message = "the job ended without a result"
+                if result.token == trial.token:
+                    return result
+            has_begun, message = attempt.has_begun(), "the job ended without a result"
         except DiskError:
             return None  # no news, as above
         except CorruptError as error:
-            result, has_begun, message = None, True, str(error)
-        if result is not None and result.token == trial.token:
-            return result
+            has_begun, message = True, str(error)
         if not is_gone:
             if status is None or status.phase != "running" or silence is None:
                 return None
@@ -183,23 +200,68 @@ class Observer:
         return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
+OfJobs = Mapping[str, tuple[JobHeartbeat, float] | None]
+"""by job: its last heartbeat, and when that was written, by the file system's clock"""
+
+
+class JobHeartbeats:
+    """Reads the heartbeats of jobs; one that has not changed is not read again."""
+
+    def __init__(self, folder: StudyDir) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[Stamp, JobHeartbeat | None]] = {}
+
+    def read(self, names: Iterable[str]) -> OfJobs:
+        known, self._known = self._known, {}
+        of_jobs: dict[str, tuple[JobHeartbeat, float] | None] = {}
+        for name in names:
+            file, of_jobs[name] = self._folder.job(name).heartbeat, None
+            stamp = file.stamp()
+            if stamp is None:
+                continue
+            before = known.get(name)
+            heartbeat = file.try_read() if before is None or before[0] != stamp else before[1]
+            if heartbeat is not None:
+                self._known[name] = stamp, heartbeat
+                of_jobs[name] = heartbeat, stamp.written / 1e9
+        return of_jobs
+
+
 def last_heartbeats(
     folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
 ) -> dict[int, AgedHeartbeat]:
     """Return the last heartbeats of running attempts, by trial; a job's file is read once."""
-    files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
-    of_jobs = {name: (file.try_read(), file.age(now)) for name, file in files.items()}
+    of_jobs = JobHeartbeats(folder).read({job.name for _, job in attempts})
+    return heartbeats_of(folder, attempts, of_jobs, now=now)
+
+
+def heartbeats_of(
+    folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], of_jobs: OfJobs, *, now: float
+) -> dict[int, AgedHeartbeat]:
     newest = {}
     for trial, job in attempts:
-        job_heartbeat, age = of_jobs[job.name]
-        if job_heartbeat is not None:
-            heartbeat = job_heartbeat.of(trial.number, trial.attempts)
+        own = of_jobs[job.name]
+        heartbeat: Heartbeat | None
+        age: float | None
+        if own is not None:
+            heartbeat = own[0].of(trial.number, trial.attempts)
+            age = max(0.0, now - own[1])
         else:  # a job of an older version, see `AttemptDir.heartbeat`
             file = folder.trial(trial.number).attempt(trial.attempts).heartbeat
             heartbeat, age = file.try_read(), file.age(now)
         if heartbeat is not None and age is not None:
             newest[trial.number] = AgedHeartbeat(heartbeat, age)
     return newest
+
+
+def _said(trial: Trial, own: tuple[JobHeartbeat, float] | None) -> MemberHeartbeat | None:
+    """Return what a job says of an attempt that trains, None if it says nothing of its news."""
+    member = None if own is None else own[0].member(trial.number, trial.attempts)
+    return None if member is None or member.measured is None else member
+
+
+def _is_no_news(before: MemberHeartbeat, said: MemberHeartbeat) -> bool:
+    return (before.token, before.measured) == (said.token, said.measured)
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:

@@ -1,7 +1,9 @@
 """Decides what becomes of trials whose attempts ended, and tells Optuna each result once."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
+from itertools import starmap
 from typing import Any
 
 from hpsearch.cluster import failures
@@ -59,7 +61,14 @@ def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
 
 
 LOG_LINES, LOG_WIDTH = 5, 300
-AT_ONCE = 100  # events of one transaction; an attempt adds up to two, so it may be one more
+AT_ONCE = 100  # values, or ends of attempts, that are written in one transaction
+
+
+@dataclass(frozen=True)
+class Outcome:
+    trial: Trial
+    stop: Stop
+    result: AttemptResult  # its metrics where it finished, else why it did not
 
 
 class Results(DriverPart):
@@ -69,7 +78,10 @@ class Results(DriverPart):
         if self._trials.never_prunes:
             for start in range(0, len(reports), AT_ONCE):
                 batch = reports[start : start + AT_ONCE]
-                self._trials.report_all(batch)
+                with self._trials.telling():
+                    for report in batch:
+                        trial = self.state.trials[report.trial]
+                        self._trials.report(trial, report, last=report.is_last)
                 self._recorder.record_all([self._reported(report) for report in batch])
             return
         for report in reports:
@@ -82,9 +94,9 @@ class Results(DriverPart):
             # One by one: the pruner's verdict depends on all values before, and after a crash it
             # must have seen no more than was recorded.
             self._recorder.record_all([self._reported(report, prune=prune, rungs=rungs)])
-        for trial in self.state.unfinished():
-            if trial.prune:
-                self._recorder.record_all([self._tell(trial, PRUNED)])
+        given_up = [trial for trial in self.state.unfinished() if trial.prune]
+        nothing = AttemptResult("", PRUNED, 0, None, "", {})
+        self._record_outcomes([Outcome(trial, PRUNED, nothing) for trial in given_up])
 
     def _reported(self, report: CurveReport, *, prune: bool = False, rungs: int = 0) -> Event:
         data = {"step": report.step, "value": report.value, "prune": prune, "rungs": rungs}
@@ -92,30 +104,38 @@ class Results(DriverPart):
 
     def end_attempts(self, seen: Observation) -> None:
         """Decide what becomes of the trials whose attempt has ended."""
-        events: list[Event] = []
-        for number, result in seen.results.items():
-            trial = self.state.trials[number]
-            decided = verdict(trial, result, is_shared=self.state.is_shared(trial))
-            if decided is Verdict.TELL:
-                events.append(self._tell_values(trial, result))
-            elif decided is Verdict.FAIL:
-                events.append(self._tell(trial, FAIL, result))
-            events.append(self._end_attempt(trial, result, decided, seen.heartbeats.get(number)))
-            if len(events) >= AT_ONCE:
-                self._recorder.record_all(events)
-                events = []
-        self._recorder.record_all(events)
+        numbers = list(seen.results)
+        for start in range(0, len(numbers), AT_ONCE):
+            decided: list[tuple[Trial, AttemptResult, Verdict]] = []
+            for number in numbers[start : start + AT_ONCE]:
+                trial, result = self.state.trials[number], seen.results[number]
+                is_shared = self.state.is_shared(trial)
+                decided.append((trial, result, verdict(trial, result, is_shared=is_shared)))
+            outcomes = starmap(self._outcome, decided)
+            told = self._tell([outcome for outcome in outcomes if outcome is not None])
+            events: list[Event] = []
+            for trial, result, what in decided:
+                events += [told[trial.number]] if trial.number in told else []
+                events.append(self._end_attempt(trial, result, what, seen))
+            self._recorder.record_all(events)
 
     def cancel_all(self) -> None:
-        for trial in self.state.unfinished():
-            told = self._fail(trial, failures.CANCELLED, "the study was cancelled")
-            self._recorder.record_all([told])
+        kind, message = failures.CANCELLED, "the study was cancelled"
+        self._record_outcomes([_failed(trial, kind, message) for trial in self.state.unfinished()])
+
+    def _record_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        for start in range(0, len(outcomes), AT_ONCE):
+            told = self._tell(outcomes[start : start + AT_ONCE])
+            self._recorder.record_all(list(told.values()))
 
     def _end_attempt(
-        self, trial: Trial, result: AttemptResult, decided: Verdict, heartbeat: Heartbeat | None
+        self, trial: Trial, result: AttemptResult, decided: Verdict, seen: Observation
     ) -> Event:
+        heartbeat = seen.heartbeats.get(trial.number)
         kept = _kept(trial, result, decided, heartbeat)
-        speed = self._steps_per_second(trial, heartbeat)
+        # A member that has ended is in no heartbeat any more, but its job made as many steps.
+        of_job = seen.speeds.get(trial.job or "", 0.0)
+        speed = of_job if heartbeat is None else heartbeat.steps_per_second
         lost = 0 if kept is None else max(0, result.step - kept)
         data = {
             "status": result.status,
@@ -131,20 +151,15 @@ class Results(DriverPart):
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=data
         )
 
-    def _steps_per_second(self, trial: Trial, heartbeat: Heartbeat | None) -> float:
-        if heartbeat is not None:
-            return heartbeat.steps_per_second
-        # A member that has ended is in no heartbeat any more, but its job made as many steps.
-        job_heartbeat = self._folder.job(trial.job or "").heartbeat.try_read()
-        return 0.0 if job_heartbeat is None else job_heartbeat.steps_per_second
-
     def _num_repeated(self, trial: Trial) -> int:
         """Return the steps that the attempt made again although they were thought to be kept."""
+        if trial.kept is None:
+            return 0
         try:
             start = self._folder.trial(trial.number).attempt(trial.attempts).start.read()
         except (CorruptError, DiskError):  # not known
             return 0
-        return 0 if start is None or trial.kept is None else max(0, trial.kept - start.step)
+        return 0 if start is None else max(0, trial.kept - start.step)
 
     def _last_words(self, trial: Trial) -> list[str]:
         job = self.state.jobs[trial.job or ""]
@@ -156,45 +171,54 @@ class Results(DriverPart):
             return []
         return [printable(line)[:LOG_WIDTH] for line in last_lines(log, LOG_LINES)]
 
-    def _tell_values(self, trial: Trial, result: AttemptResult) -> Event:
+    def _outcome(self, trial: Trial, result: AttemptResult, decided: Verdict) -> Outcome | None:
+        if decided is Verdict.FAIL:
+            return Outcome(trial, FAIL, result)
+        if decided is not Verdict.TELL:
+            return None
         kind = self._trials.failure(trial)
         if kind is not None:
             message = "its result came after Optuna had been told that it failed"
-            return self._fail(trial, kind, message)
+            return _failed(trial, kind, message)
         missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
-            return self._fail(trial, failures.CODE, f"the trainer measured no {', '.join(missing)}")
-        return self._tell(trial, COMPLETE, result)
+            message = f"the trainer measured no {', '.join(missing)}"
+            return _failed(trial, failures.CODE, message)
+        return Outcome(trial, COMPLETE, result)
 
-    def _fail(self, trial: Trial, kind: str, message: str) -> Event:
-        return self._tell(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
+    def _tell(self, outcomes: Sequence[Outcome]) -> dict[int, Event]:
+        """Tell Optuna and the trials' folders how they ended, once; return events by trial.
 
-    def _tell(self, trial: Trial, outcome: Stop, result: AttemptResult | None = None) -> Event:
-        """Tell Optuna and the trial's folder how it ended, once.
-
-        The event is returned to be recorded last: a driver that dies before leaves what the next
-        one does again.
+        These are to be recorded last: a driver that dies before leaves what the next one does
+        again.
         """
-        if result is None:
-            result = AttemptResult("", outcome, 0, None, "", {})
-        metrics, failure = result.metrics, result.kind
+        told = {outcome.trial.number: self._told(outcome) for outcome in outcomes}
+        self._recorder.keep_lease()
+        with self._trials.telling():
+            for outcome in outcomes:
+                metrics, failure = outcome.result.metrics, outcome.result.kind
+                self._trials.tell(outcome.trial, outcome.stop, metrics, failure=failure)
+        for outcome in outcomes:
+            trial, files = outcome.trial, self._folder.trial(outcome.trial.number)
+            files.write_result(told[trial.number])
+            if trial.token is not None:
+                files.control.write(Control(trial.token, stop=outcome.stop))
+        event = self._recorder.event
+        return {number: event("told", trial=number, data=data) for number, data in told.items()}
+
+    def _told(self, outcome: Outcome) -> dict[str, Any]:
+        trial, result, is_complete = outcome.trial, outcome.result, outcome.stop == COMPLETE
         told = {
-            "state": outcome,
-            "value": metrics[self._trials.metric]["value"] if outcome == COMPLETE else None,
-            "metrics": metrics,
-            "failure": failure,
+            "state": outcome.stop,
+            "value": result.metrics[self._trials.metric]["value"] if is_complete else None,
+            "metrics": result.metrics,
+            "failure": result.kind,
             "message": result.message,
             "ended_by": result.ended_by,
         }
-        files = self._folder.trial(trial.number)
         if trial.origin is not None:
-            told |= self._descent(trial, trial.origin, outcome)
-        self._recorder.keep_lease()
-        self._trials.tell(trial, outcome, metrics, failure=failure)
-        files.write_result(told)
-        if trial.token is not None:
-            files.control.write(Control(trial.token, stop=outcome))
-        return self._recorder.event("told", trial=trial.number, data=told)
+            told |= self._descent(trial, trial.origin, outcome.stop)
+        return told
 
     def _descent(self, trial: Trial, origin: PlannedTrial, outcome: Stop) -> dict[str, Any]:
         files = self._folder.trial(trial.number)
@@ -219,6 +243,10 @@ class Results(DriverPart):
         if outcome == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))
         return told
+
+
+def _failed(trial: Trial, kind: str, message: str) -> Outcome:
+    return Outcome(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
 
 
 def _kept(

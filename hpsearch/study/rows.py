@@ -1,4 +1,4 @@
-"""Rows of Optuna's tables, many at once: the dashboard's trials, a new trial, values of curves.
+"""Rows of Optuna's tables, many at once: the dashboard's trials, new trials, what becomes of them.
 
 Optuna takes ten times as long to read many trials, and cannot write several rows at once. All that
 is used of its private tables is here; test_rows.py and test_write_behind.py compare with Optuna.
@@ -7,21 +7,23 @@ is used of its private tables is here; test_rows.py and test_write_behind.py com
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-_NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
+from hpsearch.errors import StorageUnavailableError
 
-CurveValue = tuple[int, int, float]  # of a learning curve: trial's id, step, value
+_NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
 
 def trial_ids(connection: Connection, study_id: int) -> list[int]:
@@ -100,61 +102,187 @@ def _local(stored: datetime | None) -> datetime | None:
     return stored.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)
 
 
-def insert_trial(storage: RDBStorage, study_id: int, unwritten: FrozenTrial) -> int:
+def as_read(value: Any) -> Any:
+    """Return an attribute as it is read again, with lists and texts as keys."""
+    return json.loads(json.dumps(value))
+
+
+def insert_trials(
+    storage: RDBStorage, study_id: int, unwritten: Sequence[FrozenTrial]
+) -> list[int]:
+    """Write running trials, whose numbers come next, and return their ids.
+
+    Raises StorageUnavailableError, and writes nothing, where another process has added trials.
+    """
     with _create_scoped_session(storage.scoped_session) as session:
         # As Optuna does: no other thread may count the trials meanwhile.
         models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
-        trial = models.TrialModel(
-            study_id=study_id,
-            number=None,
-            state=TrialState.RUNNING,
-            datetime_start=unwritten.datetime_start,
-        )
-        session.add(trial)
+        trials = [
+            models.TrialModel(
+                study_id=study_id,
+                number=trial.number,
+                state=TrialState.RUNNING,
+                datetime_start=trial.datetime_start,
+            )
+            for trial in unwritten
+        ]
+        session.add_all(trials)
         session.flush()
-        trial.number = trial.count_past_trials(session)
+        if trials[0].count_past_trials(session) != unwritten[0].number:
+            raise StorageUnavailableError(
+                "another process has added trials to this study, which are now read as well"
+            )
+        ids = [int(trial.trial_id) for trial in trials]
+        pairs = list(zip(ids, unwritten, strict=True))
+        distributions = {id(d): d for trial in unwritten for d in trial.distributions.values()}
+        texts = {key: distribution_to_json(d) for key, d in distributions.items()}
         parameters = [
             {
-                "trial_id": trial.trial_id,
+                "trial_id": trial_id,
                 "param_name": name,
-                "param_value": distribution.to_internal_repr(unwritten.params[name]),
-                "distribution_json": distribution_to_json(distribution),
+                "param_value": distribution.to_internal_repr(trial.params[name]),
+                "distribution_json": texts[id(distribution)],
             }
-            for name, distribution in unwritten.distributions.items()
+            for trial_id, trial in pairs
+            for name, distribution in trial.distributions.items()
         ]
         if parameters:
             session.execute(insert(models.TrialParamModel), parameters)
-        for model, attrs in (
-            (models.TrialSystemAttributeModel, unwritten.system_attrs),
-            (models.TrialUserAttributeModel, unwritten.user_attrs),
-        ):
-            texts = {name: json.dumps(value) for name, value in attrs.items()}
-            key = {"trial_id": trial.trial_id}
-            if texts:
-                rows = [key | {"key": name, "value_json": texts[name]} for name in texts]
-                session.execute(insert(model), rows)
-        return int(trial.trial_id)
+        system = {(i, key): value for i, t in pairs for key, value in t.system_attrs.items()}
+        user = {(i, key): value for i, t in pairs for key, value in t.user_attrs.items()}
+        _insert_attrs(session, models.TrialSystemAttributeModel, system)
+        _insert_attrs(session, models.TrialUserAttributeModel, user)
+        return ids
 
 
-def insert_curve_values(
-    storage: RDBStorage, values: Sequence[CurveValue], fence: Callable[[Session], None]
+def find_written(storage: RDBStorage, study_id: int, numbers: Sequence[int]) -> list[int]:
+    """Return the ids of trials by their numbers, all of them or none."""
+    trials = models.TrialModel
+    query = select(trials.trial_id).where(trials.study_id == study_id, trials.number.in_(numbers))
+    with _create_scoped_session(storage.scoped_session) as session:
+        return list(session.scalars(query.order_by(trials.number)))
+
+
+Attrs = dict[tuple[int, str], Any]
+"""by a trial's id and a key"""
+
+
+def _insert_attrs(session: Session, model: Any, attrs: Attrs) -> None:
+    rows = [
+        {"trial_id": trial_id, "key": key, "value_json": json.dumps(value)}
+        for (trial_id, key), value in attrs.items()
+    ]
+    if rows:
+        session.execute(insert(model), rows)
+
+
+@dataclass(frozen=True)
+class End:
+    state: TrialState
+    values: Sequence[float] | None
+    at: datetime  # local time without zone
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What becomes of running trials, in the order in which Optuna would be told one by one."""
+
+    curves: dict[tuple[int, int], float] = field(default_factory=dict)
+    """finite numbers, by a trial's id and a step"""
+    user_attrs: Attrs = field(default_factory=dict)
+    system_attrs: Attrs = field(default_factory=dict)
+    ends: dict[int, End] = field(default_factory=dict)
+
+    @property
+    def are_none(self) -> bool:
+        return not (self.curves or self.user_attrs or self.system_attrs or self.ends)
+
+
+def write_changes(
+    storage: RDBStorage,
+    changes: Changes,
+    fence: Callable[[Session], None],
+    *,
+    may_have_arrived: bool,
 ) -> None:
-    """Write values of learning curves; those that had arrived are replaced.
+    """Write changes in one transaction; what had arrived before is replaced.
 
     Calls ``fence`` first, which may raise: other transactions are fenced before they flush, and
-    these statements flush nothing.
+    these statements flush nothing. Raises UpdateFinishedTrialError, and writes nothing, if one of
+    the trials has ended, unless these changes ``may_have_arrived``.
     """
-    model = models.TrialIntermediateValueModel
-    kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
-    rows = [
-        kind | {"trial_id": trial_id, "step": step, "intermediate_value": value}
-        for trial_id, step, value in values
-    ]
     with _create_scoped_session(storage.scoped_session) as session:
         fence(session)
-        for trial_id, step, _ in values:
-            session.execute(
-                delete(model).where(model.trial_id == trial_id, model.step == step),
-                execution_options={"synchronize_session": False},
-            )
-        session.execute(insert(model), rows)
+        if changes.ends:
+            _end(session, changes.ends, may_have_arrived=may_have_arrived)
+        if changes.curves:
+            _write_curves(session, changes.curves)
+        for model, attrs in (
+            (models.TrialUserAttributeModel, changes.user_attrs),
+            (models.TrialSystemAttributeModel, changes.system_attrs),
+        ):
+            for key, ids in _by_last(attrs).items():
+                _delete(session, model, model.trial_id.in_(ids), model.key == key)
+            _insert_attrs(session, model, attrs)
+
+
+def _end(session: Session, ends: dict[int, End], *, may_have_arrived: bool) -> None:
+    trials, values = models.TrialModel, models.TrialValueModel
+    query = select(trials.trial_id, trials.state).where(trials.trial_id.in_(ends))
+    states = {row.trial_id: row.state for row in session.execute(query.with_for_update())}
+    for trial_id, end in ends.items():
+        state = states[trial_id]
+        if state.is_finished() and not (may_have_arrived and state == end.state):
+            raise UpdateFinishedTrialError(f"the trial with the id {trial_id} has ended: {state}")
+    _delete(session, values, values.trial_id.in_(ends))
+    rows = []
+    for trial_id, end in ends.items():
+        for objective, value in enumerate(end.values or ()):
+            stored, kind = values.value_to_stored_repr(value)
+            place = {"trial_id": trial_id, "objective": objective}
+            rows.append({**place, "value": stored, "value_type": kind})
+    if rows:
+        session.execute(insert(values), rows)
+    table = trials.__table__
+    session.connection().execute(
+        update(table)
+        .where(table.c.trial_id == bindparam("ended"))
+        .values(state=bindparam("new_state"), datetime_complete=bindparam("at")),
+        [
+            {"ended": trial_id, "new_state": end.state, "at": _utc(end.at)}
+            for trial_id, end in ends.items()
+        ],
+    )
+
+
+def _write_curves(session: Session, curves: dict[tuple[int, int], float]) -> None:
+    model = models.TrialIntermediateValueModel
+    kind = {"intermediate_value_type": model.TrialIntermediateValueType.FINITE}
+    for step, ids in _by_last(curves).items():
+        _delete(session, model, model.trial_id.in_(ids), model.step == step)
+    rows = [
+        kind | {"trial_id": trial_id, "step": step, "intermediate_value": value}
+        for (trial_id, step), value in curves.items()
+    ]
+    session.execute(insert(model), rows)
+
+
+Last = TypeVar("Last", int, str)
+
+
+def _by_last(keys: Iterable[tuple[int, Last]]) -> dict[Last, list[int]]:
+    """Return the ids of trials by what they stand with."""
+    ids: dict[Last, list[int]] = {}
+    for trial_id, last in keys:
+        ids.setdefault(last, []).append(trial_id)
+    return ids
+
+
+def _delete(session: Session, model: Any, *where: Any) -> None:
+    statement = delete(model).where(*where)
+    session.execute(statement, execution_options={"synchronize_session": False})
+
+
+def _utc(local: datetime) -> datetime:
+    """Return what Optuna stores of a local time without zone."""
+    return local.astimezone(UTC).replace(tzinfo=None)

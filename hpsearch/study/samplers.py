@@ -149,7 +149,7 @@ class ReplayableSampler(BaseSampler):
         self._joint = self._make(seed=derive_seed(self._seed, trial.number, "joint"))
         if self._joint_space is None:
             return self._joint.infer_relative_search_space(study, trial)
-        num_finished = len(study.get_trials(deepcopy=False, states=FINISHED))
+        num_finished = study._storage.get_n_trials(study._study_id, FINISHED)
         if num_finished != self._num_finished:
             # It reads those that run as well, thousands where the cluster is large.
             shared = self._joint_space.calculate(study, use_cache=True)

@@ -7,15 +7,16 @@ mirror: right as long as no other process writes, as the driver's lease ensures.
 A write whose connection was lost may have arrived, so it is repeated: most end up the same, and
 whether a trial was created or told is looked up. If the database stays away, trials are read anew.
 
-A new trial stays in memory, unwritten, until all its parameters are suggested, and is then written
-once, whole. A driver that dies before leaves nothing: the next one suggests the same.
+New trials stay in memory, unwritten, until all their parameters are suggested, and are then written
+together, whole. A driver that dies before leaves nothing: the next one suggests the same. What is
+told of many trials at a time is written together as well: a transaction takes milliseconds.
 """
 
 import copy
 import gc
 import itertools
-import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -31,13 +32,13 @@ from sqlalchemy.orm import Session
 
 from hpsearch.errors import StorageError, StorageUnavailableError
 from hpsearch.study.engine import create_directory, engine_options, persist, show_lost_connections
-from hpsearch.study.rows import CurveValue, insert_curve_values, insert_trial
+from hpsearch.study.rows import Changes, End, as_read, find_written, insert_trials, write_changes
 from hpsearch.study.url import hide_password
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-UNWRITTEN = -1  # id of a trial that is not written yet
+UNWRITTEN = -1  # id of the first trial that is not written yet; that of the next one is lower
 
 
 def open_storage(url: str) -> "MirroredStorage":
@@ -79,15 +80,17 @@ class MirroredStorage(BaseStorage):
         self._backend = backend
         self._trials: dict[int, list[FrozenTrial]] = {}  # by study and number, once it is asked for
         self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
+        self._num_in: dict[int, Counter[TrialState]] = {}  # by study
         self._directions: dict[int, list[StudyDirection]] = {}
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
-        self._unwritten: FrozenTrial | None = None
+        self._unwritten: list[FrozenTrial] = []
+        self._changes: Changes | None = None  # of running trials, while they are collected
         self._fence: Callable[[Session], None] = _without_a_fence
         self._lock = threading.RLock()
 
     def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
-        """From now on hold each new trial back until `keep`.
+        """From now on hold new trials back until `keep`.
 
         ``fence``, called in each transaction on a trial, raises if this process may write no more.
         """
@@ -130,23 +133,38 @@ class MirroredStorage(BaseStorage):
     # New trials.
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """Write a new trial, or keep it unwritten, in place of the unwritten one before."""
-        if template_trial is not None or not self._writes_behind:
+        """Write a new trial, or keep one that runs unwritten, after those that are so already."""
+        template = template_trial or create_trial(state=TrialState.RUNNING)
+        if template.state != TrialState.RUNNING or not self._writes_behind:
             create = self._backend.create_new_trial
             return self._create(study_id, lambda: create(study_id, template_trial))
-        self._unwritten = create_trial(state=TrialState.RUNNING)
-        self._unwritten.number = len(self._loaded(study_id))
-        self._unwritten.datetime_start = datetime.now()
-        self._unwritten._trial_id = UNWRITTEN
-        return UNWRITTEN
+        trial = copy.copy(template)
+        trial.number = len(self._loaded(study_id)) + len(self._unwritten)
+        trial.datetime_start = datetime.now()
+        trial._trial_id = UNWRITTEN - len(self._unwritten)
+        trial.user_attrs = as_read(trial.user_attrs)
+        self._unwritten.append(trial)
+        return trial._trial_id
 
     def discard(self) -> None:
-        self._unwritten = None
+        self._unwritten = []
 
     def keep(self, study_id: int) -> None:
-        if self._unwritten is not None:
-            trial, self._unwritten = self._unwritten, None
-            self._create(study_id, lambda: insert_trial(self._backend, study_id, trial))
+        """Write the new trials in one transaction."""
+        trials, self._unwritten = self._unwritten, []
+        if not trials:
+            return
+        numbers = [trial.number for trial in trials]
+        with self._lock, self._forgetting_if_lost(study_id):
+            attempts = itertools.count()
+
+            def write() -> list[int]:
+                found = find_written(self._backend, study_id, numbers) if next(attempts) else []
+                return found or insert_trials(self._backend, study_id, trials)
+
+            for trial, trial_id in zip(trials, self._persist(write), strict=True):
+                trial._trial_id = trial_id
+                self._append(study_id, trial)
 
     def _create(self, study_id: int, write: Callable[[], int]) -> int:
         with self._lock, self._forgetting_if_lost(study_id):
@@ -163,15 +181,36 @@ class MirroredStorage(BaseStorage):
             trial_id = self._persist(create)
             trial = self._persist(lambda: self._backend.get_trial(trial_id))
             if trial.number == number:
-                self._places[trial_id] = (study_id, number)
-                self._trials[study_id].append(trial)
-                self._note_if_waiting(study_id, trial)
+                self._append(study_id, trial)
             else:
                 # A creation whose answer was lost has left a trial that is not in the mirror.
                 self._forget(study_id)
             return trial_id
 
-    # Changes of trials: written through, and then made in the mirror too.
+    # Changes of trials: written through, or together with others, and made in the mirror too.
+
+    @contextmanager
+    def together(self, study_id: int) -> Iterator[None]:
+        """Write what becomes of running trials in the block in one transaction, at its end.
+
+        If it cannot be written, or the block raises, all trials are read anew.
+        """
+        assert self._changes is None, "one block within another"
+        self._changes = changes = Changes()
+        attempts, is_written = itertools.count(), False
+        try:
+            yield
+            if not changes.are_none:
+                self._persist(
+                    lambda: write_changes(
+                        self._backend, changes, self._fence, may_have_arrived=next(attempts) > 0
+                    )
+                )
+            is_written = True
+        finally:
+            self._changes = None
+            if not is_written:
+                self._forget(study_id)
 
     def set_trial_param(
         self,
@@ -190,33 +229,35 @@ class MirroredStorage(BaseStorage):
         self, trial_id: int, step: int, intermediate_value: float
     ) -> None:
         row = (trial_id, step, intermediate_value)
+        if self._changes is not None:
+            self._changes.curves[trial_id, step] = intermediate_value
         with self._written(self._backend.set_trial_intermediate_value, *row) as trial:
             trial.intermediate_values = trial.intermediate_values | {step: intermediate_value}
 
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
+        if self._changes is not None:
+            self._changes.user_attrs[trial_id, key] = value
         with self._written(self._backend.set_trial_user_attr, trial_id, key, value) as trial:
-            trial.user_attrs = trial.user_attrs | {key: _as_read(value)}
+            trial.user_attrs = trial.user_attrs | {key: as_read(value)}
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        if self._changes is not None:
+            self._changes.system_attrs[trial_id, key] = value
         with self._written(self._backend.set_trial_system_attr, trial_id, key, value) as trial:
-            trial.system_attrs = trial.system_attrs | {key: _as_read(value)}
-
-    def set_curve_values(self, values: Sequence[CurveValue]) -> None:
-        """Set what running trials of a study have reported, finite numbers, in one transaction."""
-        if not values:
-            return
-        study_id, _ = self._places[values[0][0]]
-        with self._lock, self._forgetting_if_lost(study_id):
-            self._persist(lambda: insert_curve_values(self._backend, values, self._fence))
-            for trial_id, step, value in values:
-                trial = self._replace(trial_id)
-                trial.intermediate_values = trial.intermediate_values | {step: value}
+            trial.system_attrs = trial.system_attrs | {key: as_read(value)}
 
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
         write = self._backend.set_trial_state_values
         study_id, _ = self._places.get(trial_id, (None, 0))
+        if self._changes is not None:
+            assert state.is_finished(), "trials begin one by one"
+            end = self._changes.ends[trial_id] = End(state, values, datetime.now())
+            trial = copy.copy(self.get_trial(trial_id))
+            trial.state, trial.values, trial.datetime_complete = state, end.values, end.at
+            self._put(trial)
+            return True
         with self._lock, self._forgetting_if_lost(study_id):
             known = self.get_trial(trial_id)
             try:
@@ -245,9 +286,8 @@ class MirroredStorage(BaseStorage):
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
-            if trial_id == UNWRITTEN:
-                assert self._unwritten is not None, "the id is not used once it is written"
-                return self._unwritten
+            if trial_id <= UNWRITTEN:
+                return self._unwritten[UNWRITTEN - trial_id]
             if trial_id in self._places:
                 study_id, index = self._places[trial_id]
                 return self._trials[study_id][index]
@@ -256,7 +296,7 @@ class MirroredStorage(BaseStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        """Return the trials of a study, the unwritten one among those that run."""
+        """Return the trials of a study, the unwritten ones among those that run."""
         with self._lock:
             trials = self._loaded(study_id)
             waiting_alone = states == (TrialState.WAITING,)
@@ -265,9 +305,23 @@ class MirroredStorage(BaseStorage):
             chosen = [trial for trial in trials if states is None or trial.state in states]
             if waiting_alone and not chosen:
                 self._may_wait.remove(study_id)
-            if self._unwritten is not None and (states is None or TrialState.RUNNING in states):
-                chosen.append(self._unwritten)
+            if states is None or TrialState.RUNNING in states:
+                chosen += self._unwritten
         return copy.deepcopy(chosen) if deepcopy else chosen
+
+    def get_n_trials(
+        self, study_id: int, state: tuple[TrialState, ...] | TrialState | None = None
+    ) -> int:
+        """Return how many trials of a study are in some states, or in any, without a look at each.
+
+        The unwritten ones are among those that run.
+        """
+        with self._lock:
+            self._loaded(study_id)
+            states = tuple(TrialState) if state is None else state
+            states = (states,) if isinstance(states, TrialState) else states
+            written = sum(self._num_in[study_id][each] for each in states)
+            return written + (TrialState.RUNNING in states) * len(self._unwritten)
 
     def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
         trials = self._loaded(study_id)
@@ -284,36 +338,47 @@ class MirroredStorage(BaseStorage):
     def _written(
         self, write: Callable[..., None], trial_id: int, *values: Any
     ) -> Iterator[FrozenTrial]:
-        """Give a trial of the mirror, to be changed as in the database; an unwritten one only here.
+        """Give a trial of the mirror, to be changed as in the database.
 
-        Of a trial that is not in the mirror it gives a copy, which is not kept.
+        Only here, if it is unwritten or changes are collected. Of a trial that is not in the mirror
+        it gives a copy, which is not kept.
         """
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
-            if trial_id != UNWRITTEN:
+            if trial_id > UNWRITTEN and self._changes is None:
                 self._persist(lambda: write(trial_id, *values))
             yield self._replace(trial_id)
 
     def _replace(self, trial_id: int) -> FrozenTrial:
         """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
         trial = copy.copy(self.get_trial(trial_id))
-        if trial_id == UNWRITTEN:
-            self._unwritten = trial
-        elif trial_id in self._places:
-            study_id, index = self._places[trial_id]
-            self._trials[study_id][index] = trial
+        if trial_id <= UNWRITTEN:
+            self._unwritten[UNWRITTEN - trial_id] = trial
+        else:
+            self._put(trial)
         return trial
 
     def _reread(self, trial_id: int) -> FrozenTrial:
         """Read a trial back; the old copy is left as it is, because samplers may hold it."""
         trial = self._persist(lambda: self._backend.get_trial(trial_id))
-        if trial_id in self._places:
-            study_id, index = self._places[trial_id]
-            self._trials[study_id][index] = trial
-            self._note_if_waiting(study_id, trial)
+        self._put(trial)
         return trial
 
-    def _note_if_waiting(self, study_id: int, trial: FrozenTrial) -> None:
+    def _put(self, trial: FrozenTrial) -> None:
+        """Let a trial of the mirror become this one."""
+        if trial._trial_id in self._places:
+            study_id, index = self._places[trial._trial_id]
+            self._num_in[study_id][self._trials[study_id][index].state] -= 1
+            self._trials[study_id][index] = trial
+            self._count(study_id, trial)
+
+    def _append(self, study_id: int, trial: FrozenTrial) -> None:
+        self._places[trial._trial_id] = (study_id, trial.number)
+        self._trials[study_id].append(trial)
+        self._count(study_id, trial)
+
+    def _count(self, study_id: int, trial: FrozenTrial) -> None:
+        self._num_in[study_id][trial.state] += 1
         if trial.state == TrialState.WAITING:
             self._may_wait.add(study_id)
 
@@ -334,6 +399,7 @@ class MirroredStorage(BaseStorage):
         if study_id not in self._trials:
             trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
             self._trials[study_id] = trials
+            self._num_in[study_id] = Counter(trial.state for trial in trials)
             self._may_wait.add(study_id)
             for index, trial in enumerate(trials):
                 self._places[trial._trial_id] = (study_id, index)
@@ -341,7 +407,3 @@ class MirroredStorage(BaseStorage):
             # are never freed.
             gc.freeze()
         return self._trials[study_id]
-
-
-def _as_read(value: Any) -> Any:
-    return json.loads(json.dumps(value))

@@ -63,8 +63,10 @@ class Trials:
     def ask(
         self, known: Container[int], retries: Sequence[int], planned: Sequence[PlannedTrial]
     ) -> Trial:
-        """Return a new trial: one that no event knows yet, a planned one, a retry, a suggestion."""
-        self._storage.discard()  # of an ask that failed
+        """Return a new trial: one that no event knows yet, a planned one, a retry, a suggestion.
+
+        It is written when `asking` ends.
+        """
         if self._orphans is None:
             running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             self._orphans = sorted(trial.number for trial in running if trial.number not in known)
@@ -81,9 +83,14 @@ class Trials:
         if origin is None or origin.params is None:
             self._study.space.suggest(trial)
         retry_of = attrs.get(RETRY_OF)
-        asked = Trial(trial.number, trial.params, retry_of=retry_of, origin=origin)
+        return Trial(trial.number, trial.params, retry_of=retry_of, origin=origin)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Write the trials that are asked for in the block together, at its end."""
+        self._storage.discard()  # of asks that failed
+        yield
         self._storage.keep(self._study_id)
-        return asked
 
     def recount(self) -> None:
         """Forget which trials were created and not recorded; the next `ask` looks again."""
@@ -127,22 +134,18 @@ class Trials:
         if report.step not in self._storage.get_trial(trial_id).intermediate_values:
             with _only_writer():
                 self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
-        if len(self.metric_names) > 1 or last:  # Optuna prunes by one objective alone
+        if self.never_prunes or last:
             return False
         # Rungs noted by a driver that died before it recorded the verdict. With them the pruner
         # would believe that it had already looked at this one.
         self._storage.hide_system_attrs(trial_id, self.rungs(trial)[trial.rungs :])
         return bool(self._optuna.pruner.prune(self._optuna, self._storage.get_trial(trial_id)))
 
-    def report_all(self, reports: Sequence[CurveReport]) -> None:
-        ids = {report.trial: self._id(report.trial) for report in reports}
-        news = [
-            (ids[report.trial], report.step, report.value)
-            for report in reports
-            if report.step not in self._storage.get_trial(ids[report.trial]).intermediate_values
-        ]
-        with _only_writer():
-            self._storage.set_curve_values(news)
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Write what is reported and told in the block together, at its end."""
+        with _only_writer(), self._storage.together(self._study_id):
+            yield
 
     def tell(
         self,
@@ -209,6 +212,7 @@ class Trials:
 
     @property
     def never_prunes(self) -> bool:
+        """Whether no value prunes; Optuna prunes by one objective alone."""
         return len(self.metric_names) > 1 or isinstance(self._optuna.pruner, NopPruner)
 
     def is_rung(self, trial: Trial, step: int) -> bool:

@@ -12,7 +12,7 @@ import torch
 from apart import Apart
 from measuring import Case, Contender
 from plain_ppo import PlainPPO
-from seed_dqn import SeedDQN
+from seed_dqn import SeedDQN, SeedLearning
 from setting import Setting
 from training_suites import PLAIN, dqn_updates, in_turn, ppo_step, sizes_of
 
@@ -47,8 +47,15 @@ def _dqn(config: DQNConfig, apart: Apart) -> Case:
 def _seed(config: DQNConfig) -> Callable[[], int]:
     assert isinstance(config.host, DQNRole)
     shape = 8, config.dimension  # the points that the network sees
-    sizes = config.host.batch_size, config.replay_buffer.buffer_size
-    seed = SeedDQN(shape, _net_arch(config.host), 4, *sizes)
+    learning = SeedLearning(
+        net_arch=_net_arch(config.host),
+        batch_size=config.host.batch_size,
+        memory_size=config.replay_buffer.buffer_size,
+        lr=1e-3,
+        gamma=0.99,
+        max_grad_norm=10.0,
+    )
+    seed = SeedDQN(shape, 4, learning)
 
     def run() -> int:
         seed.train(config.updates_per_step)

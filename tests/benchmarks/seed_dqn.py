@@ -9,11 +9,20 @@ Axes: B transitions, C places in memory, I inputs, A actions.
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-LEARNING_RATE, GAMMA, MAX_GRAD_NORM = 1e-3, 0.99, 10.0
+
+@dataclass(frozen=True)
+class SeedLearning:
+    net_arch: Sequence[int | str]
+    batch_size: int  # B
+    memory_size: int  # C
+    lr: float
+    gamma: float
+    max_grad_norm: float
 
 
 class ResidualBlock(nn.Module):
@@ -52,28 +61,25 @@ def network(num_inputs: int, net_arch: Sequence[int | str], num_actions: int) ->
 
 
 class SeedDQN:
-    """A network, its target network, Adam, and a memory that is full."""
+    """A network, its target network, Adam, and a memory."""
 
     def __init__(
-        self,
-        points_shape: tuple[int, int],
-        net_arch: Sequence[int | str],
-        num_actions: int,
-        batch_size: int,
-        memory_size: int,
+        self, points_shape: tuple[int, int], num_actions: int, learning: SeedLearning
     ) -> None:
         """Remember transitions drawn at random: what they are changes no time."""
-        self.net = network(points_shape[0] * points_shape[1], net_arch, num_actions)
+        size, num_inputs = learning.memory_size, points_shape[0] * points_shape[1]
+        self.learning = learning
+        self.net = network(num_inputs, learning.net_arch, num_actions)
         self.target_net = deepcopy(self.net)
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=LEARNING_RATE)
-        self.batch_size = batch_size
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=learning.lr)
         self.memory = [
-            torch.rand(memory_size, *points_shape),
-            torch.randint(num_actions, (memory_size, 1), dtype=torch.int32),
-            torch.rand(memory_size, 1),
-            torch.rand(memory_size, 1) < 0.2,
-            torch.rand(memory_size, *points_shape),
+            torch.rand(size, *points_shape),
+            torch.randint(num_actions, (size, 1), dtype=torch.int32),
+            torch.rand(size, 1),
+            torch.rand(size, 1) < 0.2,
+            torch.rand(size, *points_shape),
         ]
+        self.num_filled = size
 
     def train(self, steps: int) -> None:
         """Make updates."""
@@ -82,7 +88,7 @@ class SeedDQN:
 
     def sample(self) -> list[Tensor]:
         """Return observations, actions, rewards, whether games ended, and next observations."""
-        places = torch.randint(len(self.memory[0]), (self.batch_size,))
+        places = torch.randint(self.num_filled, (self.learning.batch_size,))
         return [rows[places].clone() for rows in self.memory]
 
     def update(self, batch: Sequence[Tensor]) -> Tensor:
@@ -90,11 +96,11 @@ class SeedDQN:
         observation, action, reward, done, next_observation = batch
         with torch.no_grad():
             value = self.target_net(next_observation).max(dim=1).values.reshape(-1, 1)
-            target = reward + (~done) * GAMMA * value
+            target = reward + (~done) * self.learning.gamma * value
         value = self.net(observation).gather(1, action.long())
         loss = nn.functional.smooth_l1_loss(value, target)
         self.optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.net.parameters(), MAX_GRAD_NORM)
+        nn.utils.clip_grad_norm_(self.net.parameters(), self.learning.max_grad_norm)
         self.optimizer.step()
         return loss.detach()

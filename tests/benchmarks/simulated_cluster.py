@@ -1,15 +1,16 @@
 """Drive a large study on a simulated cluster and see how many GPUs stand idle.
 
     python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 [--sampler random]
+    python tests/benchmarks/simulated_cluster.py --trials 400000 --gpus 16384 --members 8
 
 Question: does one driver keep a cluster of GPUs busy with trials of ten minutes (+-20 %)?
 
-Method: the real driver and a real SQLite database, on a cluster in virtual time; one GPU a job, one
-trial a job, two evaluations and checkpoints a trial. Virtual time advances by the real seconds
-that the driver works, so a slow driver leaves GPUs idle, and by the poll interval after each round;
-what the simulation itself takes is not counted. On a machine that has other things to do, --clock
-processor counts the seconds of the processor instead, which are the same where the files are in
-memory and nothing else runs. The study may hold more jobs than there are GPUs
+Method: the real driver and a real database, on a cluster in virtual time; one GPU a job, --members
+trials at a time on it, two evaluations and checkpoints a trial. Virtual time advances by the real
+seconds that the driver works, so a slow driver leaves GPUs idle, and by the poll interval after
+each round; what the simulation itself takes is not counted. On a machine that has other things to
+do, --clock processor counts the seconds of the processor instead, which are the same where the
+files are in memory and nothing else runs. The study may hold more jobs than there are GPUs
 (--waiting, a share of them), as a user of SLURM would have it: what waits in the queue starts at
 once where a job ended.
 
@@ -99,6 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--gpus", type=int, default=100)
     parser.add_argument("--sampler", default="random")
+    parser.add_argument("--members", type=int, default=1, help="trials that a job trains at a time")
     parser.add_argument("--waiting", type=float, default=0.1, help="jobs in the queue, by GPUs")
     parser.add_argument("--poll", type=float, default=30.0, help="seconds between two rounds")
     parser.add_argument("--folder", help="of the study; a temporary one if not given")
@@ -133,7 +135,7 @@ def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
         "space": SPACE,
         "sampler": {"name": arguments.sampler},
         "budget": {"trials": arguments.trials},
-        "executor": {"name": "local", "jobs": jobs, "members_per_job": 1},
+        "executor": {"name": "local", "jobs": jobs, "members_per_job": arguments.members},
     }
     (folder / "study.yaml").write_text(yaml_file.dump(given))
     return load_spec(folder / "study.yaml")
@@ -229,6 +231,7 @@ class Run:
             "trials": arguments.trials,
             "gpus": self.cluster.num_gpus,
             "jobs": self._study.spec.executor.jobs,
+            "members": arguments.members,
             "poll_s": arguments.poll,
             "clock": arguments.clock,
             "files": "memory" if str(self._folder).startswith("/dev/shm") else "disk",

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from seed_dqn import GAMMA, LEARNING_RATE, MAX_GRAD_NORM, SeedDQN, network
+from seed_dqn import SeedDQN, SeedLearning, network
 from torch import Tensor, nn
 
 RESIDUAL = ["r6", "r6"]
@@ -11,7 +11,8 @@ RESIDUAL = ["r6", "r6"]
 def seed(net_arch) -> SeedDQN:
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return SeedDQN((4, 3), net_arch, 4, batch_size=16, memory_size=50)
+        learning = SeedLearning(net_arch, 16, 50, lr=1e-3, gamma=0.99, max_grad_norm=10.0)
+        return SeedDQN((4, 3), 4, learning)
 
 
 def normalised(x: Tensor) -> Tensor:
@@ -44,18 +45,18 @@ def test_an_update(net_arch):
     observation, action, reward, done, next_observation = batch = learner.sample()
     is_residual = net_arch == RESIDUAL
     next_value = values(learner.target_net, next_observation, is_residual).amax(1, keepdim=True)
-    target = reward + GAMMA * torch.where(done, 0.0, next_value)
+    target = reward + learner.learning.gamma * torch.where(done, 0.0, next_value)
     parameters = list(learner.net.parameters())
     before = [own.detach().clone() for own in parameters]
     error = values(learner.net, observation, is_residual).gather(1, action.long()) - target.detach()
     expected = torch.where(error.abs() < 1, error.square() / 2, error.abs() - 0.5).mean()
     gradients = torch.autograd.grad(expected, parameters, materialize_grads=True)
-    assert sum(each.square().sum() for each in gradients).sqrt() < MAX_GRAD_NORM
+    assert sum(each.square().sum() for each in gradients).sqrt() < learner.learning.max_grad_norm
     torch.testing.assert_close(learner.update(batch).double(), expected.detach(), check_dtype=False)
     for own, old, gradient in zip(parameters, before, gradients, strict=True):
         # Adam's first step is as long for every weight whose gradient is not all but 0.
         moves = gradient.abs() > 1e-5
-        step = -LEARNING_RATE * gradient.sign()
+        step = -learner.learning.lr * gradient.sign()
         torch.testing.assert_close((own - old)[moves], step[moves], rtol=1e-2, atol=0.0)
 
 

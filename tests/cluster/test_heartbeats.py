@@ -13,7 +13,8 @@ from hpsearch.cluster.heartbeats import BRIEF_SECONDS, Heartbeats, seconds_betwe
 from hpsearch.cluster.records import Heartbeat, JobHeartbeat, MemberHeartbeat, RankHeartbeat
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
-FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0), MemberHeartbeat(4, 2, "b", 0, 0))
+FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0, 0), MemberHeartbeat(4, 2, "b", 0, 0, 0))
+TRAIN = {3: 0}
 BEAT = JobHeartbeat(12.5, "node", 42, False, 100.0, (MemberHeartbeat(3, 1, "a", 8, 4),))
 
 
@@ -80,12 +81,28 @@ def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two
 
 def test_one_is_due_every_so_many_seconds(file, clock):
     beats = Heartbeats(file, 20.0)
-    assert beats.is_due(is_busy=False)
+    assert beats.is_due(TRAIN, is_busy=False)
     beats.give([FIRST], (), 1.0, is_busy=False)
     clock[0] += 19.9
-    assert not beats.is_due(is_busy=False)
+    assert not beats.is_due(TRAIN, is_busy=False)
     clock[0] += 0.1
-    assert beats.is_due(is_busy=False)
+    assert beats.is_due(TRAIN, is_busy=False)
+
+
+def test_news_is_told_at_once(file, clock):
+    """The driver looks at the files of those alone of which a heartbeat has news."""
+    beats = Heartbeats(file, 20.0)
+    beats.give([FIRST, SECOND], (), 1.0, is_busy=False)
+    assert not beats.is_due({3: 0, 4: 0}, is_busy=False)
+    assert beats.is_due({3: 8, 4: 0}, is_busy=False)  # one was measured
+    beats.give([replace(FIRST, measured=8), SECOND], (), 1.0, is_busy=False)
+    assert not beats.is_due({3: 8, 4: 0}, is_busy=False)
+    assert beats.is_due({4: 0}, is_busy=False)  # one has ended
+    beats.give([SECOND], (), 1.0, is_busy=False)
+    assert beats.is_due({}, is_busy=False)
+    beats.give([], (), 1.0, is_busy=False)
+    clock[0] += 60.0
+    assert not beats.is_due({}, is_busy=False)  # what has nothing to train needs no more
 
 
 def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
@@ -95,7 +112,7 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
         """Return whether heartbeats were due before and after work of so many seconds."""
         due = []
         for is_busy in (True, False):
-            due.append(beats.is_due(is_busy=is_busy))
+            due.append(beats.is_due(TRAIN, is_busy=is_busy))
             if due[-1]:
                 beats.give([FIRST], (), 1.0, is_busy=is_busy)
             clock[0] += seconds if is_busy else 0.0
@@ -116,7 +133,7 @@ def test_one_more_is_announced_beside_the_others(file):
     said = file.try_read()
     assert (said.is_busy, said.of(3, 1).saved, said.of(4, 2).step) == (True, 4, 0)
     assert said.steps_per_second == 5.0
-    assert beats.is_due(is_busy=False)
+    assert beats.is_due({3: 0, 4: 0}, is_busy=False)
     beats.give([replace(SECOND, step=1)], (), 5.0, is_busy=False)
     assert file.try_read().of(3, 1) is None
 
@@ -143,9 +160,9 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     monkeypatch.setattr(os, "fsync", flushed)
     monkeypatch.setattr(Path, "replace", replaced)
     work(str(job.root))
-    # At the beginning, before the first of ten evaluations, and after it.
-    assert (counts["flushes"], counts["writes"]) == (0, 3)
-    assert len(job.heartbeat.try_read().members) == 8
+    # At the beginning, before the first of ten evaluations, and after each, where there is news.
+    assert (counts["flushes"], counts["writes"]) == (0, 12)
+    assert job.heartbeat.try_read().members == ()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import create_trial
+from scipy.stats import ks_2samp
 
 from hpsearch.study import batched_tpe
 from hpsearch.study.batched_tpe import BatchedTPESampler, Fits
+from hpsearch.study.density import Density
 from hpsearch.study.samplers import derive_seed
 
 SPACE = {
@@ -129,3 +131,31 @@ def test_suggestions_depend_on_nothing_but_the_history(history, monkeypatch) -> 
     whole = suggested(history(80), 5, ours({}))
     interrupted = history(80)
     assert suggested(interrupted, 2, ours({})) + suggested(interrupted, 3, ours({})) == whole
+
+
+def test_a_density_is_that_of_optuna() -> None:
+    rng = np.random.default_rng(0)
+    space = SPACE | {
+        "steps": IntDistribution(20, 2000, log=True),
+        "share": FloatDistribution(0.0, 1.0, step=0.25),
+    }
+    sampler = optuna.samplers.TPESampler(multivariate=True)
+    for num_trials in (0, 1, 7, 300):
+        observations = {
+            "x": rng.random(num_trials),
+            "rate": 10 ** rng.uniform(-4, -1, num_trials),
+            "n": rng.integers(1, 65, num_trials).astype(float),
+            "c": rng.integers(0, 3, num_trials).astype(float),
+            "steps": rng.integers(20, 2001, num_trials).astype(float),
+            "share": rng.integers(0, 5, num_trials) / 4,
+        }
+        parameters = sampler._parzen_estimator_parameters
+        estimator = sampler._parzen_estimator_cls(observations, space, parameters)
+        places = estimator.sample(np.random.RandomState(num_trials), 200)
+        density = Density(estimator)
+        np.testing.assert_allclose(density.log_pdf(places), estimator.log_pdf(places), rtol=1e-9)
+        ours, theirs = (
+            each.sample(np.random.RandomState(1), 4000) for each in (density, estimator)
+        )
+        for name in space:
+            assert ks_2samp(ours[name], theirs[name]).pvalue > 1e-4

@@ -1,6 +1,6 @@
 """What the driver does with Optuna: each call may be repeated after a crash."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,13 @@ def trials_of(study: Study) -> Iterator[Trials]:
         yield Trials(study, opened, storage)
 
 
+def ask(
+    trials: Trials, known: Sequence[int], retries: Sequence[int], planned: Sequence[PlannedTrial]
+) -> Trial:
+    with trials.asking():
+        return trials.ask(known, retries, planned)
+
+
 def metrics(value: float) -> dict[str, dict[str, float]]:
     return {METRIC: {"value": value, "low": value - 0.1, "high": value + 0.1}}
 
@@ -48,7 +55,7 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
     asked = []
     for known in ([], [], [0], [0, 1], [1]):
         with trials_of(study) as trials:
-            asked.append(trials.ask(known, [], ()))
+            asked.append(ask(trials, known, [], ()))
     assert [trial.number for trial in asked] == [0, 0, 1, 2, 0]
     assert asked[0] == asked[1] == asked[4]
     assert [trial.params for trial in stored_trials(study)] == [
@@ -59,13 +66,13 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
 def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        first = trials.ask([], [], ())
+        first = ask(trials, [], [], ())
         monkeypatch.setattr(type(study.space), "suggest", lambda self, trial: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            trials.ask([0], [], ())
+            ask(trials, [0], [], ())
         monkeypatch.undo()
         trials.recount()
-        again = trials.ask([0], [0], ())
+        again = ask(trials, [0], [0], ())
     assert (again.number, again.retry_of, again.params) == (1, 0, first.params)
     assert len(stored_trials(study)) == 2
 
@@ -73,11 +80,11 @@ def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        first = trials.ask([], [], ())
+        first = ask(trials, [], [], ())
         trials.tell(Trial(0, {}), "failed", {}, failure="lost")
-        again = trials.ask([0], [0], ())
+        again = ask(trials, [0], [0], ())
     with trials_of(study) as trials:  # the driver did not live to record it
-        assert trials.ask([0], [0], ()) == again
+        assert ask(trials, [0], [0], ()) == again
     assert (again.number, again.params, again.retry_of) == (1, first.params, 0)
     assert len(stored_trials(study)) == 2
 
@@ -85,7 +92,7 @@ def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> No
 def test_a_trial_that_needs_too_much_memory_is_infeasible(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        trials.ask([], [], ())
+        ask(trials, [], [], ())
         trials.tell(Trial(0, {}), "failed", {}, failure="oom_gpu")
     (trial,) = stored_trials(study)
     assert (trial.state, trial.constraints) == (TrialState.PRUNED, {"gpu_memory": 1.0})
@@ -96,7 +103,7 @@ def test_a_trial_is_told_once(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
         for number in range(3):
-            trials.ask(range(number), [], ())
+            ask(trials, range(number), [], ())
         trials.tell(Trial(0, {}), "finished", metrics(0.5), failure=None)
         trials.tell(Trial(1, {}), "failed", {}, failure="code")
         trials.tell(Trial(2, {}), "pruned", {}, failure=None)
@@ -120,7 +127,7 @@ def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -
     verdicts = []
     with trials_of(study) as trials:
         for number in range(4):
-            trials.ask(range(number), [], ())
+            ask(trials, range(number), [], ())
     for number, step, value in plan:
         for _ in range(3 if repeat else 1):
             with trials_of(study) as trials:
@@ -167,7 +174,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
     study = new_study(tmp_path, pruner=HALVING)
     with trials_of(study) as trials:
         for number, value in ((0, 0.5), (1, 0.1)):
-            trials.ask(range(number), [], ())
+            ask(trials, range(number), [], ())
             assert not trials.report(Trial(number, {}), CurveReport(16, number, value), last=True)
     assert stored_trials(study)[1].intermediate_values == {16: 0.1}
 
@@ -185,7 +192,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
 def test_at_most_twenty_rungs(tmp_path: Path, trainer: dict[str, Any], rungs: list[int]) -> None:
     study = new_study(tmp_path, trainer)
     with trials_of(study) as trials:
-        asked = trials.ask([], [], ())
+        asked = ask(trials, [], [], ())
         trial = Trial(asked.number, asked.params)
         interval = trials.config(trial).evaluation.interval
         steps = range(interval, trials.config(trial).steps + 1, interval)
@@ -197,7 +204,7 @@ def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: P
     study = new_study(tmp_path, {"steps": 8})
     study = replace(study, founders=(next(iter(study.bases.values())),))
     with trials_of(study) as trials:
-        asked = trials.ask([], [], ())
+        asked = ask(trials, [], [], ())
         clone = {"name": "clone"}
         origin = PlannedTrial("", 0, 0, (), (800,), clone, False, asked.params, 808, founder=0)
         trial = Trial(asked.number, asked.params, origin=origin)
@@ -218,7 +225,7 @@ def test_the_shape_of_a_told_trial_is_made_only_where_it_is_asked_for(
 
     monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
     with trials_of(study) as trials:
-        asked = trials.ask([], [], ())
+        asked = ask(trials, [], [], ())
         trial = Trial(asked.number, asked.params)
         shape = trials.shape(trial)
         assert trials.shape(trial) == shape

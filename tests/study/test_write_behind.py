@@ -1,19 +1,22 @@
 """New trials are written once and whole; what is not read back is as the database has it."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
-from hpsearch.study.rows import insert_trial
+from hpsearch.study.rows import Changes, End, insert_trials, write_changes
 from hpsearch.study.storage import UNWRITTEN, MirroredStorage, open_storage
 
 
@@ -59,7 +62,10 @@ def test_nothing_is_written_before_the_trial_is_whole(
     assert [trial.number for trial in study.trials] == [0]
     assert study.trials[0].params == trial.params
     assert stored(storage) == []
-    again = study.ask()  # instead of the one that was given up
+    another = study.ask()
+    assert (another.number, another._trial_id, another.params) == (1, UNWRITTEN - 1, {})
+    storage.discard()
+    again = study.ask()  # instead of those that were given up
     assert (again.number, again.params) == (0, {})
 
 
@@ -85,16 +91,25 @@ def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: MirroredS
 
 def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredStorage) -> None:
     ids = [ask(study, storage)._trial_id for _ in range(3)]
-    storage.set_curve_values([(ids[0], 4, 0.25), (ids[1], 4, -1.5), (ids[0], 8, 0.1)])
-    storage.set_curve_values([(ids[0], 8, 0.3), (ids[2], 4, 1e300)])  # one had arrived
-    storage.set_curve_values([])
+    with storage.together(study._study_id):
+        storage.set_trial_intermediate_value(ids[0], 4, 0.25)
+        storage.set_trial_intermediate_value(ids[1], 4, -1.5)
+        storage.set_trial_intermediate_value(ids[0], 8, 0.1)
+        storage.set_trial_user_attr(ids[1], "interval", (0.1, 0.2))
+    with storage.together(study._study_id):
+        storage.set_trial_intermediate_value(ids[0], 8, 0.3)  # instead of the one before
+        storage.set_trial_intermediate_value(ids[2], 4, 1e300)
+        storage.set_trial_user_attr(ids[1], "interval", (0.5, 0.6))
+        storage.set_trial_system_attr(ids[1], "note", {"a": None})
+    with storage.together(study._study_id):
+        pass
     storage.set_trial_user_attr(ids[0], "interval", (0.1, 0.2))
     storage.set_trial_user_attr(ids[0], "interval", [0.3, 0.4])
     study.tell(0, 0.5)
     trials = stored(storage)
     assert storage.get_all_trials(study._study_id) == trials
     assert trials[0].intermediate_values == {4: 0.25, 8: 0.3}
-    assert trials[0].user_attrs == {"interval": [0.3, 0.4]}
+    assert [trial.user_attrs.get("interval") for trial in trials] == [[0.3, 0.4], [0.5, 0.6], None]
     assert storage.get_trial_id_from_study_id_trial_number(study._study_id, 2) == ids[2]
     with pytest.raises(KeyError):
         storage.get_trial_id_from_study_id_trial_number(study._study_id, 3)
@@ -103,16 +118,101 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredSto
 def test_a_trial_that_arrived_unseen_is_found(
     study: optuna.Study, storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(backend: RDBStorage, study_id: int, unwritten: FrozenTrial) -> int:
-        insert_trial(backend, study_id, unwritten)
+    def lost(backend: RDBStorage, study_id: int, unwritten: Sequence[FrozenTrial]) -> list[int]:
+        insert_trials(backend, study_id, unwritten)
         raise StorageUnavailableError("the connection was lost")
 
-    monkeypatch.setattr("hpsearch.study.storage.insert_trial", lost)
+    monkeypatch.setattr("hpsearch.study.storage.insert_trials", lost)
     with pytest.raises(StorageUnavailableError):
         ask(study, storage)
     monkeypatch.undo()
     assert ask(study, storage).number == 1
     assert storage.get_all_trials(study._study_id) == stored(storage)
+
+
+def test_trials_are_told_together_as_optuna_tells_them_one_by_one(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    for _ in range(4):
+        ask(study, storage)
+    storage.set_trial_intermediate_value(storage.get_all_trials(1)[2]._trial_id, 8, 0.5)
+    ends = [(0.25, TrialState.COMPLETE), (math.inf, TrialState.COMPLETE)]
+    ends += [(None, TrialState.PRUNED), (None, TrialState.FAIL)]
+    with storage.together(study._study_id):
+        for number, (value, state) in enumerate(ends):
+            study.tell(number, value, state)
+        assert not any(trial.state.is_finished() for trial in stored(storage))
+    trials = stored(storage)
+    states = [TrialState.RUNNING, (TrialState.COMPLETE, TrialState.FAIL), None]
+    assert [storage.get_n_trials(study._study_id, each) for each in states] == [0, 3, 4]
+    assert [trial.state for trial in trials] == [state for _, state in ends]
+    assert [trial.values for trial in trials] == [[0.25], [math.inf], [0.5], None]
+    assert all(trial.duration is not None for trial in trials)
+    assert storage.get_all_trials(study._study_id) == trials
+
+
+def test_a_trial_that_another_has_told_stays_as_it_is(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    for _ in range(2):
+        ask(study, storage)
+    other = optuna.load_study(study_name="s", storage=storage.url)
+
+    def tell_both() -> None:
+        with storage.together(study._study_id):
+            other.tell(1, 0.5)
+            study.tell(0, 0.25)
+            study.tell(1, 0.75)
+
+    with pytest.raises(UpdateFinishedTrialError):
+        tell_both()
+    assert [trial.values for trial in stored(storage)] == [None, [0.5]]
+    assert storage.get_all_trials(study._study_id) == stored(storage)
+
+
+def test_what_arrived_unseen_may_be_told_again(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    trial_id = ask(study, storage)._trial_id
+    changes = Changes(curves={(trial_id, 8): 0.5}, user_attrs={(trial_id, "kind"): "lost"})
+    changes.ends[trial_id] = End(TrialState.COMPLETE, [0.5], datetime(2026, 1, 2))
+    for again in (False, True):
+        write_changes(storage._backend, changes, lambda session: None, may_have_arrived=again)
+    (trial,) = stored(storage)
+    assert (trial.values, trial.datetime_complete) == ([0.5], datetime(2026, 1, 2))
+    assert (trial.intermediate_values, trial.user_attrs) == ({8: 0.5}, {"kind": "lost"})
+
+
+def test_many_new_trials_are_written_together(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    for _ in range(3):
+        study.ask({"lr": FloatDistribution(0.0, 1.0)})
+    template = create_trial(
+        state=TrialState.RUNNING,
+        params={"lr": 0.5},
+        distributions={"lr": FloatDistribution(0.0, 1.0)},
+        user_attrs={"parents": (1, 2)},
+    )
+    storage.create_new_trial(study._study_id, template)
+    assert [trial.number for trial in study.trials] == [0, 1, 2, 3]
+    storage.keep(study._study_id)
+    trials = stored(storage)
+    assert [(trial.number, trial.state) for trial in trials] == [
+        (number, TrialState.RUNNING) for number in range(4)
+    ]
+    assert trials[3].user_attrs == {"parents": [1, 2]}
+    assert storage.get_all_trials(study._study_id) == trials
+
+
+def test_trials_that_another_process_added_are_read(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    ask(study, storage)
+    optuna.load_study(study_name="s", storage=storage.url).enqueue_trial({"lr": 0.5})
+    with pytest.raises(StorageUnavailableError, match="another process has added trials"):
+        ask(study, storage)
+    assert (ask(study, storage).number, stored(storage)[1].params["lr"]) == (1, 0.5)
 
 
 def test_a_trial_that_a_user_enqueued_comes_first(
@@ -163,3 +263,5 @@ def test_the_draft_is_among_the_running_trials_alone(
         for states in (None, (TrialState.RUNNING,), (TrialState.COMPLETE,), (TrialState.WAITING,))
     }
     assert list(numbers.values()) == [[0, 1], [1], [0], []]
+    counts = [storage.get_n_trials(study._study_id, states) for states in numbers]
+    assert counts == [2, 1, 1, 0]
