@@ -327,18 +327,23 @@ Config = dict[str, Any]
 
 
 def apply(base: Config, values: Mapping[str, Any]) -> Config:
-    """Return a copy of a configuration with the values at their dotted paths.
+    """Return a configuration with the values at their dotted paths; it shares the rest of ``base``.
 
     A value within another one (``host.gamma`` within ``host``) refines it, whatever their order.
 
     Raises:
         KeyError: if the configuration has no such path.
     """
-    config = copy.deepcopy(base)
+    config = {**base}
     for path in sorted(values, key=lambda path: path.count(".")):
-        node, key = _place(config, path)
-        node[key] = copy.deepcopy(values[path])
+        _place(config, path)  # which raises
+        config = _replaced(config, path.split("."), copy.deepcopy(values[path]))
     return config
+
+
+def _replaced(node: Config, keys: Sequence[str], value: Any) -> Config:
+    key, *below = keys
+    return {**node, key: _replaced(node[key], below, value) if below else value}
 
 
 def value_at(config: Config, path: str) -> Any:

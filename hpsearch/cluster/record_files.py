@@ -48,11 +48,11 @@ class RecordFile(Generic[T]):
     path: Path
 
     def write(self, record: T) -> None:
-        files.write_json(self.path, asdict(record))
+        files.write_bytes(self.path, _line(record))
 
     def replace(self, record: T) -> None:
         """Write a heartbeat, without waiting for the disk: a loss of power ends the job too."""
-        files.replace_json(self.path, asdict(record))
+        files.write_bytes(self.path, _line(record), is_flushed=False)
 
     def read(self) -> T | None:
         return read_record(self.kind, self.path)
@@ -89,6 +89,11 @@ class RecordFile(Generic[T]):
                 "copy"
             )
         return record
+
+
+def _line(record: "DataclassInstance") -> bytes:
+    """Return a record as JSON on one line: with indents, Python writes it ten times as slowly."""
+    return json.dumps(asdict(record)).encode() + b"\n"
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ a fit serves all suggestions until another trial has finished; each joins the ba
 Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), section 4.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution
-from optuna.samplers import TPESampler
+from optuna.samplers import RandomSampler, TPESampler
+from optuna.samplers._lazy_random_state import LazyRandomState
 from optuna.samplers._tpe.sampler import (
     _split_trials,
     default_gamma,
@@ -21,13 +23,14 @@ from optuna.samplers._tpe.sampler import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from hpsearch.study.density import Density
+from hpsearch.study.density import Density, Floats
 
 MANY = 1_000  # trials, from which on Optuna's own sampler is left
 AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""
 MOST_SUGGESTIONS = 256  # of one fit
+DRAWN_AT_ONCE = 16  # suggestions whose candidates are drawn, and compared with the fit, at once
 MOST_BAD = 500
 """trials by which the density of bad ones is fitted; of more, so many at random"""
 
@@ -36,14 +39,40 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """Places of which suggestions are chosen, C each."""
+
+    places: dict[str, Floats]  # (suggestions * C,) by parameter
+    log_good: Floats
+    log_bad: Floats
+
+    def part(self, number: int, size: int) -> "Candidates":
+        """Return the candidates of one suggestion."""
+        own = slice(number * size, (number + 1) * size)
+        places = {name: values[own] for name, values in self.places.items()}
+        return Candidates(places, self.log_good[own], self.log_bad[own])
+
+
 @dataclass
 class Fit:
     num_finished: int  # when it was made
     good: Density
     bad: Density
     bad_weight: float  # of all bad trials together, where one that was just suggested has 1
+    drawn_at_once: int
     suggested: Values = field(default_factory=dict)
     num_suggested: int = 0
+    candidates: Candidates | None = None
+
+    def draw(self, rng: np.random.RandomState, size: int) -> Candidates:
+        """Return candidates for the next suggestion."""
+        number = self.num_suggested % self.drawn_at_once
+        if self.candidates is None or number == 0:
+            places = self.good.sample(rng, self.drawn_at_once * size)
+            log_good, log_bad = self.good.log_pdf(places), self.bad.log_pdf(places)
+            self.candidates = Candidates(places, log_good, log_bad)
+        return self.candidates.part(number, size)
 
 
 Fits = dict[frozenset[str], Fit]
@@ -59,14 +88,35 @@ class BatchedTPESampler(TPESampler):
         super().__init__(**arguments)
         self._fits = fits
 
+    def seeded(self, seed: int) -> "BatchedTPESampler":
+        """Return the same with another seed; to make one takes a good part of a suggestion."""
+        other = copy(self)
+        other._rng = LazyRandomState(seed)
+        other._random_sampler = RandomSampler(seed=seed)
+        return other
+
     def _sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        # The storage counts; Optuna would look at every trial.
-        num_finished = study._storage.get_n_trials(study._study_id, FINISHED)
-        if not search_space or num_finished < self._n_startup_trials:
+        if not search_space or self._num_finished(study) < self._n_startup_trials:
             return {}
         return self._sample(study, trial, search_space)
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        asked = study, trial, param_name, param_distribution
+        if self._num_finished(study) < self._n_startup_trials:
+            return self._random_sampler.sample_independent(*asked)
+        return super().sample_independent(*asked)
+
+    def _num_finished(self, study: Study) -> int:
+        """Return how many trials a suggestion learns from; Optuna would look at every trial."""
+        return study._storage.get_n_trials(study._study_id, FINISHED)
 
     def _sample(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -74,19 +124,20 @@ class BatchedTPESampler(TPESampler):
         count, study_id = study._storage.get_n_trials, study._study_id
         if not self._constant_liar or count(study_id) < MANY:
             return super()._sample(study, trial, search_space)
-        num_finished = count(study_id, FINISHED)
+        num_finished = self._num_finished(study)
         names = frozenset(search_space)
         fit = self._fits.get(names)
+        are_few = count(study_id, TrialState.RUNNING) < AT_ONCE
         is_used_up = fit is not None and (
-            count(study_id, TrialState.RUNNING) < AT_ONCE
-            or fit.num_finished != num_finished
-            or fit.num_suggested == MOST_SUGGESTIONS
+            are_few or fit.num_finished != num_finished or fit.num_suggested == MOST_SUGGESTIONS
         )
         if fit is None or is_used_up:
-            fit = self._fits[names] = self._fit(study, trial, search_space, num_finished)
-        candidates = fit.good.sample(self._rng.rng, self._n_ei_candidates)
-        gain = fit.good.log_pdf(candidates) - self._log_bad(fit, candidates, search_space)
-        chosen = self._compare(candidates, gain)
+            fit = self._fit(study, trial, search_space, num_finished)
+            fit.drawn_at_once = 1 if are_few else DRAWN_AT_ONCE
+            self._fits[names] = fit
+        candidates = fit.draw(self._rng.rng, self._n_ei_candidates)
+        gain = candidates.log_good - self._log_bad(fit, candidates, search_space)
+        chosen = self._compare(candidates.places, gain)
         for name, value in chosen.items():
             fit.suggested.setdefault(name, []).append(value)
         fit.num_suggested += 1
@@ -113,23 +164,21 @@ class BatchedTPESampler(TPESampler):
             Density(self._build_parzen_estimator(study, search_space, good, handle_below=True)),
             Density(self._build_parzen_estimator(study, search_space, bad, handle_below=False)),
             weight,
+            drawn_at_once=1,
         )
 
     def _log_bad(
-        self,
-        fit: Fit,
-        candidates: dict[str, np.ndarray],
-        search_space: dict[str, BaseDistribution],
-    ) -> np.ndarray:
+        self, fit: Fit, candidates: Candidates, search_space: dict[str, BaseDistribution]
+    ) -> Floats:
         """Return the log density of bad trials and later suggestions, float64 (C,)."""
-        log_bad: np.ndarray = fit.bad.log_pdf(candidates)
         if fit.num_suggested == 0:
-            return log_bad
+            return candidates.log_bad
         values = {name: np.asarray(fit.suggested[name]) for name in search_space}
         parameters = self._parzen_estimator_parameters
         newer = Density(self._parzen_estimator_cls(values, search_space, parameters))
         share = fit.num_suggested / (fit.bad_weight + fit.num_suggested)
-        both: np.ndarray = np.logaddexp(
-            np.log1p(-share) + log_bad, np.log(share) + newer.log_pdf(candidates)
+        both: Floats = np.logaddexp(
+            np.log1p(-share) + candidates.log_bad,
+            np.log(share) + newer.log_pdf(candidates.places),
         )
         return both

@@ -17,7 +17,7 @@ from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator
 from optuna.samplers._tpe.probability_distributions import _BatchedCategoricalDistributions
 
 Floats = npt.NDArray[np.float64]
-Places = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
+Points = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
 
 
 class Density:
@@ -31,7 +31,7 @@ class Density:
         chosen = rng.choice(len(self._weights), size, p=self._weights)
         return {name: own.draw(chosen, rng.random(size)) for name, own in self._kernels.items()}
 
-    def log_pdf(self, places: Places) -> Floats:
+    def log_pdf(self, places: Points) -> Floats:
         """Return the log density float64 (C,) at places within the ranges."""
         total = np.log(self._weights)[None]
         for name, kernels in self._kernels.items():
@@ -95,8 +95,8 @@ class _Normals:
         log: Floats = -0.5 * squares - np.log(self._range.sigma) - LOG_ROOT - self._log_mass
         return log
 
-    def _mass(self, low: float, high: float) -> Floats:
-        """Return the mass of each kernel between two ends, (K,)."""
+    def _mass(self, low: float | Floats, high: float | Floats) -> Floats:
+        """Return the mass of each kernel between two ends, or C pairs of them (C, 1), (C, K)."""
         from scipy.special import ndtr
 
         a, b = ((end - self._range.mu) / self._range.sigma for end in (low, high))
@@ -120,13 +120,16 @@ class _Steps(_Normals):
         return values.clip(low, self._range.high)
 
     def log_pdf(self, values: Floats) -> Floats:
-        return np.stack([self._log_step(value) for value in values.tolist()])
+        new = np.array([value for value in {*values.tolist()} if value not in self._known])
+        if len(new):
+            self._known |= zip(new.tolist(), self._log_steps(new), strict=True)
+        return np.stack([self._known[value] for value in values.tolist()])
 
-    def _log_step(self, value: float) -> Floats:
-        if value not in self._known:
-            half = self._range.step / 2
-            ends = np.array([value - half, value + half])
-            low, high = np.log(ends) if self._range.is_log else ends
-            with np.errstate(divide="ignore"):  # 0 where a kernel is far away
-                self._known[value] = np.log(self._mass(low, high)) - self._log_mass
-        return self._known[value]
+    def _log_steps(self, values: Floats) -> Floats:
+        half = self._range.step / 2
+        low, high = values[:, None] - half, values[:, None] + half
+        if self._range.is_log:
+            low, high = np.log(low), np.log(high)
+        with np.errstate(divide="ignore"):  # 0 where a kernel is far away
+            log: Floats = np.log(self._mass(low, high)) - self._log_mass
+        return log

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
-from hpsearch import yaml_file
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError, shared_part
 from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import CorruptError
 from hpsearch.study.breeding.lineage import island_of, lineage_of
+from hpsearch.study.config_texts import ConfigTexts
 from hpsearch.study.observe import Observation
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.recorder import DriverContext, DriverPart
@@ -32,6 +32,7 @@ class Jobs(DriverPart):
         self._pause = FIRST_PAUSE
         self._batch = self._executor.max_batch  # jobs that one submission holds
         self._not_before = 0.0
+        self._config_texts = ConfigTexts(context.study)
         self.refusal: str | None = None  # what the executor said if it refused the last jobs
 
     def follow(self, seen: Observation) -> None:
@@ -161,12 +162,12 @@ class Jobs(DriverPart):
             trial = self.state.trials[attempt.trial]
             if trial.told is not None:
                 continue
-            files, config = self._folder.trial(trial.number), study.config_of(trial)
-            lineage, island = Lineage(Fresh(), config["seed"]), None
+            files, settings = self._folder.trial(trial.number), study.settings_of(trial)
+            lineage, island = Lineage(Fresh(), settings["seed"]), None
             if trial.origin is not None and options is not None:
-                lineage = lineage_of(trial.origin, config["seed"], options, study.path.parent)
+                lineage = lineage_of(trial.origin, settings["seed"], options, study.path.parent)
                 island = island_of(trial.origin, options, study.space, study.spec.seed)
-            files.create(yaml_file.dump(config), lineage, island)
+            files.create(self._config_texts.of(trial), lineage, island)
             files.control.write(Control(attempt.token, stop=None))
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:

@@ -115,6 +115,8 @@ class Observer:
             aged, status = newest.get(trial.number), jobs.get(job.name)
             silence = _silence(trial, job, aged, listened[trial.number], now)
             is_gone, said = job.name in gone, _said(trial, of_jobs[job.name])
+            if of_jobs[job.name] is None and status is not None and status.phase == "queued":
+                continue
             if said is not None and not is_gone and silence is None:
                 before = self._looked.get(trial.number)
                 if before is not None and _is_no_news(before, said):

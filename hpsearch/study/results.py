@@ -88,7 +88,7 @@ class Results(DriverPart):
             trial = self.state.trials[report.trial]
             if trial.is_over:
                 continue
-            last = report.is_last or report.step >= self._trials.config(trial).steps
+            last = report.is_last or report.step >= self._trials.steps(trial)
             prune = self._trials.report(trial, report, last=last)
             rungs = len(self._trials.rungs(trial))
             # One by one: the pruner's verdict depends on all values before, and after a crash it

@@ -93,10 +93,12 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
         case options.RandomOptions():
             return ReplayableSampler(seed, optuna.samplers.RandomSampler)
         case options.TPEOptions():
-            # Groups of conditional parameters are found by the sampler itself.
             intersects = sampler.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
-            return ReplayableSampler(seed, partial(_tpe, sampler, space, {}), joint_space)
+            is_grouped = sampler.multivariate and space.is_conditional
+            if is_grouped:  # a sampler that learns of the groups, anew each time
+                return ReplayableSampler(seed, partial(_tpe, sampler, {}, is_grouped=True))
+            return ReplayableSampler(seed, _tpe(sampler, {}, is_grouped=False).seeded, joint_space)
         case options.CMAESOptions():
             cmaes = partial(
                 optuna.samplers.CmaEsSampler,
@@ -205,11 +207,12 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     return None
 
 
-def _tpe(tpe: options.TPEOptions, space: SearchSpace, fits: Fits, seed: int) -> BaseSampler:
+def _tpe(
+    tpe: options.TPEOptions, fits: Fits, *, is_grouped: bool, seed: int = 0
+) -> BatchedTPESampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
         warnings.filterwarnings("ignore", "Argument ``group``", ExperimentalWarning)
-        is_grouped = tpe.multivariate and space.is_conditional
         return BatchedTPESampler(fits, **_arguments(tpe), group=is_grouped, seed=seed)
 
 

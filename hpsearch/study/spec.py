@@ -150,14 +150,18 @@ class Study:
         return self.trainer_config(self._seed(number) | self.space.decode(params))
 
     def config_of(self, trial: "Trial") -> Config:
-        """Return the trainer configuration of a trial; a member trains to its interval's end."""
-        origin = trial.origin
-        settings = self._seed(trial.number) | self.space.decode(trial.last_params)
-        if origin is not None:
-            settings |= {"steps": origin.steps}
+        """Return the trainer configuration of a trial."""
+        origin, settings = trial.origin, self.settings_of(trial)
         if origin is None or origin.founder is None:
             return self.trainer_config(settings)
         return apply(self.founders[origin.founder], settings)
+
+    def settings_of(self, trial: "Trial") -> dict[str, Any]:
+        """Return what a trial changes in its base; a member trains to its interval's end."""
+        settings = self._seed(trial.number) | self.space.decode(trial.last_params)
+        if trial.origin is not None:
+            settings |= {"steps": trial.origin.steps}
+        return settings
 
     def _seed(self, number: int) -> dict[str, int]:
         return {"seed": self.spec.seed * SEEDS_PER_STUDY + number}

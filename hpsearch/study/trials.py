@@ -1,9 +1,9 @@
 """The trials of a study in Optuna: asks for them, reports their values, tells their results."""
 
-from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
 from hpsearch.errors import ConflictError
+from hpsearch.schema import leaves
 from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
@@ -52,7 +53,8 @@ class Trials:
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
         self._configs: dict[int, TrainerConfig] = {}  # by trial, until it is told
-        self._shapes: dict[int, str] = {}  # likewise
+        self._lengths: dict[int, _Length] = {}  # likewise
+        self._shapes = Shapes(study)
         self._orphans: list[int] | None = None  # created and not recorded; None: not looked up
         self.metric_names = tuple(objective.metric for objective in study.spec.objectives)
 
@@ -161,7 +163,7 @@ class Trials:
         a failed trial they would learn nothing.
         """
         self._configs.pop(trial.number, None)
-        self._shapes.pop(trial.number, None)
+        self._lengths.pop(trial.number, None)
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
@@ -203,12 +205,7 @@ class Trials:
 
     def shape(self, trial: Trial) -> str:
         """Return a name of the trial's shape; trials of one shape can train together."""
-        if trial.number in self._shapes:
-            return self._shapes[trial.number]
-        shape = shape_key(self.config(trial))
-        if trial.told is None:
-            self._shapes[trial.number] = shape
-        return shape
+        return self._shapes.of(trial, self.config)
 
     @property
     def never_prunes(self) -> bool:
@@ -222,12 +219,24 @@ class Trials:
     def is_at_last_rung(self, trial: Trial) -> bool:
         """Return whether a trial has told all values but the last, or its end."""
         reached = max(trial.reported, default=trial.first_step)
-        return trial.is_over or reached + self._rung_steps(trial) >= self.config(trial).steps
+        return trial.is_over or reached + self._rung_steps(trial) >= self.steps(trial)
+
+    def steps(self, trial: Trial) -> int:
+        return self._length(trial).steps
 
     def _rung_steps(self, trial: Trial) -> int:
-        config = self.config(trial)
-        interval, steps = config.evaluation.interval, config.steps - trial.first_step
-        return interval * max(1, ceil(steps / interval / MAX_RUNGS))
+        length = self._length(trial)
+        steps = length.steps - trial.first_step
+        return length.interval * max(1, ceil(steps / length.interval / MAX_RUNGS))
+
+    def _length(self, trial: Trial) -> "_Length":
+        length = self._lengths.get(trial.number)
+        if length is None:
+            config = self._study.config_of(trial)
+            length = _Length(config["steps"], config["evaluation"]["interval"])
+            if trial.told is None:  # else it would never be forgotten
+                self._lengths[trial.number] = length
+        return length
 
     def rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""
@@ -237,3 +246,41 @@ class Trials:
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+
+class _Length(NamedTuple):
+    steps: int
+    interval: int  # between two evaluations
+
+
+MOST_SHAPES = 1000  # that are known at a time
+
+
+class Shapes:
+    """Names of shapes, worked out once for all trials that differ in what members may differ in."""
+
+    def __init__(self, study: Study) -> None:
+        configs = [*study.bases.values(), *study.founders]
+        bases = [read_config(config, source="a base") for config in configs]
+        self._free = set.intersection(*map(_free_paths, bases)) & {*study.space.parameters}
+        self._known: dict[Hashable, str | None] = {}
+        """None where a trial of the key shares what members of the bases may differ in"""
+
+    def of(self, trial: Trial, config_of: Callable[[Trial], TrainerConfig]) -> str:
+        rest = sorted(item for item in trial.last_params.items() if item[0] not in self._free)
+        origin = trial.origin
+        key = repr((rest, None if origin is None else (origin.founder, origin.steps)))
+        shape = self._known.get(key)
+        if shape is None:
+            if len(self._known) == MOST_SHAPES:
+                self._known.clear()
+            config = config_of(trial)
+            shape = shape_key(config)
+            is_for_all = self._free <= _free_paths(config)
+            self._known[key] = shape if is_for_all else None
+        return shape
+
+
+def _free_paths(config: TrainerConfig) -> set[str]:
+    """Return the paths of the values in which members that train together may differ."""
+    return {leaf.path for leaf in leaves(config) if leaf.per_member}

@@ -81,13 +81,9 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with _folder(arguments.folder) as folder:
         run = Run(arguments, folder)
-        profile = cProfile.Profile() if arguments.profile else None
-        if profile:
-            profile.enable()
         run.drive()
-        if profile:
-            profile.disable()
-            pstats.Stats(profile).sort_stats(arguments.profile).print_stats(60)
+        if arguments.profile:
+            pstats.Stats(run.profile).sort_stats(arguments.profile).print_stats(60)
         row = run.row()
         append(arguments.table, [row])
         print(row)
@@ -166,6 +162,7 @@ class Run:
             self.cluster, Course(seconds_of, value_of, teaches_nothing), self.clock
         )
         self.timer = Timer(self.clock)
+        self.profile = cProfile.Profile()
         self.began = self.cluster.now
         self.rounds: list[float] = []
         self.looks = 0
@@ -197,8 +194,11 @@ class Run:
 
     def _round(self, driver: Driver) -> None:
         before, asked = self.cluster.now, len(driver.state.trials)
+        if self.arguments.profile:
+            self.profile.enable()
         with self.clock.works():
             driver.tick()
+        self.profile.disable()
         self.rounds.append(self.cluster.now - before)
         if len(driver.state.trials) > asked:
             self.last_ask = self.cluster.now

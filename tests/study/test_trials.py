@@ -8,7 +8,7 @@ from typing import Any
 
 import optuna
 import pytest
-from drives import METRIC, new_study, stored_trials
+from drives import METRIC, SPACE, new_study, stored_trials
 from optuna.trial import TrialState
 
 from hpsearch.study.observe import CurveReport
@@ -214,10 +214,11 @@ def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: P
         assert trials.is_at_last_rung(trial)
 
 
-def test_the_shape_of_a_told_trial_is_made_only_where_it_is_asked_for(
+def test_a_shape_is_worked_out_once_for_all_that_differ_in_what_members_may_differ_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, made = new_study(tmp_path), []
+    widths = {"host.net_arch": {"type": "categorical", "choices": [[8], [16]]}}
+    study, made = new_study(tmp_path, space=SPACE | widths), []
 
     def counted(config: TrainerConfig) -> str:
         made.append(config)
@@ -225,13 +226,11 @@ def test_the_shape_of_a_told_trial_is_made_only_where_it_is_asked_for(
 
     monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
     with trials_of(study) as trials:
-        asked = ask(trials, [], [], ())
-        trial = Trial(asked.number, asked.params)
-        shape = trials.shape(trial)
-        assert trials.shape(trial) == shape
-        assert len(made) == 1
-        trials.tell(trial, "finished", metrics(0.5), failure=None)
-        trial.told = "finished"
-        assert [trials.shape(trial) for _ in range(2)] == [shape] * 2
-        assert len(made) == 3  # a study of many trials would hold all shapes
-        assert trials.config(trial).steps == 16
+        every = [ask(trials, range(number), [], ()) for number in range(6)]
+        shapes = [trials.shape(trial) for trial in every]
+        assert len(made) == 2
+        assert shapes == [shape_key(trials.config(trial)) for trial in every]
+        trials.tell(every[0], "finished", metrics(0.5), failure=None)
+        every[0].told = "finished"
+        assert trials.shape(every[0]) == shapes[0]
+        assert (trials.steps(every[0]), trials.config(every[0]).steps) == (16, 16)
