@@ -51,19 +51,24 @@ def test_a_template_says_what_its_study_says(written):
     name, files = written
     source = template_file(name)
     ours, theirs = load_spec(files.study), load_spec(source)
-    same = {"name": name, "storage": f"sqlite:///runs/{name}.db", "base": f"{name}_trainer.yaml"}
+    same = {"name": name, "storage": f"sqlite:///runs/{name}.db", "base": ours.spec.base}
+    if files.profile is not None:
+        assert files.profile.read_text() == (ROOT / "slurm/a100.yaml").read_text()
+        profile = files.profile.name
+        same["executor"] = dataclasses.replace(theirs.spec.executor, profile=profile)
     assert ours.spec == dataclasses.replace(theirs.spec, **same)
-    (base,) = ours.bases.values()
-    (their_base,) = theirs.bases.values()
-    assert read_config(base, source="") == read_config(their_base, source="")
+    assert ours.bases.keys() == theirs.bases.keys()
+    for algorithm, base in ours.bases.items():
+        expected = read_config(theirs.bases[algorithm], source="")
+        assert read_config(base, source="") == expected
 
 
 def test_every_key_has_a_comment_beside_or_above_it(written):
-    for path in written[1]:
+    for path in written[1].files:
         text = path.read_text()
         lines = text.splitlines()
         keys = keys_of(yaml.compose(text))
-        assert len(keys) > 20
+        assert len(keys) > 18
         for key, line in keys:
             beside = re.search(r"\s# \S", lines[line])
             above = line and re.match(r"\s*# \S", lines[line - 1])
@@ -75,25 +80,27 @@ def test_every_key_of_the_schema_stands_in_the_files(written):
     name, files = written
     study = yaml_file.load(files.study)
     assert list(study) == [field.name for field in dataclasses.fields(StudySpec)]
-    assert study["executor"].keys() == {f.name for f in dataclasses.fields(LocalOptions)}
+    options = LocalOptions if files.profile is None else SlurmOptions
+    assert study["executor"].keys() == {f.name for f in dataclasses.fields(options)}
     if study["sampler"]["name"] == "tpe":
         assert study["sampler"].keys() == {f.name for f in dataclasses.fields(TPEOptions)}
     if name == "population":
         wanted = {f.name for f in dataclasses.fields(PopulationOptions)}
         assert study["population"].keys() == wanted
     text = files.study.read_text()
-    for block in (SlurmOptions, PopulationOptions):
+    for block in (LocalOptions, SlurmOptions, PopulationOptions):
         for field in dataclasses.fields(block):
             assert re.search(rf"\b{field.name}\b", text), field.name
     for option in (*SAMPLERS, *PRUNERS):
         assert re.search(rf"name: {option}\b", text), option
     # A trainer configuration has no defaults, so that it loads says that all its keys are there.
-    assert read_config(yaml_file.load(files.trainer), source="")
+    for trainer in files.trainers:
+        assert read_config(yaml_file.load(trainer), source="")
 
 
 def test_every_key_is_one_that_the_readme_explains(written):
     named = set(re.findall(r"[a-z]+[a-z0-9_]*", " ".join(re.findall(r"`[^`]+`", README))))
-    for path in written[1]:
+    for path in (*written[1].trainers, written[1].study):
         keys = {key for key, _ in keys_of(yaml.compose(path.read_text()))}
         assert keys <= named | {"args"}, keys - named
 
@@ -104,7 +111,7 @@ def test_comments_are_what_the_code_says(tmp_path):
     assert "max_failures: 3 # the study stops when more trials than this have failed (the d" in text
     assert "n_startup_trials: 8 # finished trials before the first that is not random (def" in text
     assert "(default: 10)" in text
-    text = " ".join(re.sub(r"\n *#", "", files.trainer.read_text()).split())
+    text = " ".join(re.sub(r"\n *#", "", files.trainers[0].read_text()).split())
     assert "gamma: 0.93 # discount a move; P" in text
     assert "batch_size: 256 # transitions an update rollout" not in text
     assert "rollout_size: 256 # games played at once in which this role learns, B batch" in text
@@ -124,6 +131,18 @@ def test_the_study_is_named_by_its_file(tmp_path):
     assert (tmp_path / "deep/search.yaml").exists()
 
 
+def test_a_study_for_a_cluster_comes_with_its_profile(tmp_path):
+    done = hpsearch(tmp_path, "init", "--template", "a100", "big.yaml")
+    assert done.stdout.splitlines()[-1] == "run:  hpsearch submit big.yaml"
+    names = {"big.yaml", "big_dqn.yaml", "big_ppo.yaml", "big_profile.yaml"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert (tmp_path / "big.yaml").read_text().startswith("# hpsearch submit big.yaml\n")
+    assert read(tmp_path, "validate", "big.yaml")["trials"] == 256
+    (tmp_path / "big.yaml").unlink()
+    message = refused(tmp_path, "init", "--template", "a100", "big.yaml", code=2)
+    assert message.startswith("big_dqn.yaml exists and is not overwritten")
+
+
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "search_trainer.yaml").write_text("mine")
     message = refused(tmp_path, "init", code=2)
@@ -132,18 +151,18 @@ def test_nothing_is_overwritten(tmp_path):
     assert (tmp_path / "search_trainer.yaml").read_text() == "mine"
 
 
-@pytest.mark.parametrize("fatal", range(4))
-def test_a_full_disk_leaves_both_files_or_none(tmp_path, monkeypatch, fatal):
+@pytest.mark.parametrize("fatal", range(8))
+def test_a_full_disk_leaves_all_files_or_none(tmp_path, monkeypatch, fatal):
     fill_disk_at(monkeypatch, fatal)
     with suppress(DiskError):
-        write_template("search", tmp_path)
-    assert len(list(tmp_path.iterdir())) in (0, 2)
+        write_template("a100", tmp_path)
+    assert len(list(tmp_path.iterdir())) in (0, 4)
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     message = refused(tmp_path, "init", "--template", "sarch", code=2)
     assert message.startswith(
-        "unknown template 'sarch' (did you mean 'search'?); valid: choose_first, popul"
+        "unknown template 'sarch' (did you mean 'search'?); valid: a100, a100_popul"
     )
     message = refused(tmp_path, "init", "_a.yaml", code=2)
     assert message.startswith("the name of a study must begin with a letter or digit")

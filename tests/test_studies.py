@@ -126,7 +126,8 @@ def test_the_second_line_of_a_trainer_file_runs_it_or_its_study(path):
 
 @pytest.mark.parametrize("path", STUDY_FILES, ids=name)
 def test_a_study_file_begins_with_the_command_that_runs_it(path):
-    assert path.read_text().splitlines()[0] == f"# hpsearch run studies/{name(path)}"
+    verb = "submit" if yaml_file.load(path)["executor"]["name"] == "slurm" else "run"
+    assert path.read_text().splitlines()[0] == f"# hpsearch {verb} studies/{name(path)}"
 
 
 # The 20x3 file is left out: what its values are is said in the other files.
@@ -174,6 +175,17 @@ def test_a_study_file_loads(path):
     from hpsearch.study.spec import load_spec
 
     assert load_spec(path)
+
+
+@pytest.mark.parametrize("file", ["a100", "a100_population"])
+def test_a_study_of_a_cluster_trains_on_gpus(file):
+    """One A100 a job, which its trials share; two nodes of eight in all."""
+    from hpsearch.study.spec import load_spec
+
+    study = load_spec(STUDIES / f"{file}.yaml")
+    assert all(base["device"] == "cuda" for base in study.bases.values())
+    assert study.gpus_per_job == 1
+    assert (study.spec.executor.jobs, study.spec.executor.members_per_job) == (16, 8)
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -14,6 +14,7 @@ from hpsearch.names import check_places
 if TYPE_CHECKING:
     from hpsearch.report.forecast import Forecast
     from hpsearch.study.spec import Study
+    from hpsearch.study.templates import Written
 
 
 @command(
@@ -65,8 +66,11 @@ def init(
         name = template or DEFAULT
         written = write_template(name, target or Path())
         print(f"{written.study}: {TEMPLATES[name]}")
-        print(f"{written.trainer}: the trainer configuration that it searches around")
-        _say_what_comes_next(written.study)
+        for trainer in written.trainers:
+            print(f"{trainer}: the trainer configuration that it searches around")
+        if written.profile is not None:
+            print(f"{written.profile}: the profile of your cluster, to be filled in")
+        _say_what_comes_next(written)
 
 
 def _convert(old: Path, study: Path | None, output: Path) -> None:
@@ -85,8 +89,8 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
     else:
         written = write_study_around(converted.config, old, study)
         print(f"{written.study}: searches rates and discounts around those of {old}")
-        print(f"{written.trainer}: {old} as a complete trainer configuration")
-        _say_what_comes_next(written.study)
+        print(f"{written.trainers[0]}: {old} as a complete trainer configuration")
+        _say_what_comes_next(written)
     headings = {
         "changed": "has another meaning or place:",
         "left out": "left out:",
@@ -98,9 +102,9 @@ def _convert(old: Path, study: Path | None, output: Path) -> None:
             print(f"\n{heading}", *lines, sep="\n")
 
 
-def _say_what_comes_next(study: Path) -> None:
-    print(f"look: hpsearch validate {study}")
-    print(f"run:  hpsearch run {study}")
+def _say_what_comes_next(written: "Written") -> None:
+    print(f"look: hpsearch validate {written.study}")
+    print(f"run:  hpsearch {written.verb} {written.study}")
 
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}

@@ -12,6 +12,7 @@ from hpsearch.files import shipped, write_text
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import FloatParameter, Parameter
 from hpsearch.schema import Config
+from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Objective, StudySpec, load_spec
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.metrics import metric_names
@@ -33,6 +34,8 @@ TEMPLATES: Mapping[str, str] = {
     "choose_first": "the same against choose_first alone, the setting of the published figures",
     "ppo": "five numbers of a PPO host with a median pruner, sixteen times two minutes of a core",
     "population": "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
+    "a100": "DQN and PPO against a panel by TPE, with a median pruner, on a SLURM cluster of A100s",
+    "a100_population": "128 DQN hosts that breed on two nodes of eight A100s of a SLURM cluster",
     "published_depth_batch": "the published sweep of depth and batch size, hours on a GPU",
     "published_pairs": "the published eight pairs at 20x3, hours on a GPU",
     "published_100x10": "the published eight pairs at 100x10, hours on a GPU",
@@ -48,20 +51,32 @@ def template_file(name: str) -> Path:
 
 class Written(NamedTuple):
     study: Path
-    trainer: Path
+    trainers: tuple[Path, ...]  # one for each algorithm
+    profile: Path | None  # of the cluster, where the study is for one
+
+    @property
+    def files(self) -> list[Path]:
+        """All of them, the study last, which names the others."""
+        return [*self.trainers, *filter(None, [self.profile]), self.study]
+
+    @property
+    def verb(self) -> str:
+        return "run" if self.profile is None else "submit"
 
 
 def write_template(name: str, target: Path) -> Written:
-    """Write a study and its trainer configuration to a file or folder; raises UsageError."""
+    """Write a study, with the files that it names, to a file or folder; raises UsageError."""
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
-    files = _places(name, target)
     source = template_file(name)
     study = load_spec(source)
-    (base,) = study.bases.values()
+    executor = study.spec.executor
+    profile = executor.profile if isinstance(executor, SlurmOptions) else None
+    files = _places(name, target, [*study.bases], has_profile=profile is not None)
     words = f"The configuration that {files.study.name} searches around."
-    trainer = read_config(base, source=str(source))
-    return _write(files, _paragraphs(source), study.spec, words, trainer)
+    trainers = [read_config(base, source=str(source)) for base in study.bases.values()]
+    given = "" if profile is None else (source.parent / profile).read_text(encoding="utf-8")
+    return _write(files, _paragraphs(source), study.spec, words, trainers, given)
 
 
 def write_study_around(config: Config, old: Path, target: Path) -> Written:
@@ -70,7 +85,7 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
     It is the default template's, but for its space, the rates and discounts of the roles that
     learn, and its objective, the first role's rho over its panel where that is measured.
     """
-    files = _places(old.stem, target)
+    files = _places(old.stem, target, ["trainer"], has_profile=False)
     trainer = read_config(config, source=str(old))
     measured = list(metric_names(trainer.measured_against()))
     metric = next((name for name in measured if name.startswith("panel/")), measured[0])
@@ -82,10 +97,10 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
     )
     about = f"Rates and discounts around those of {old.name} of hironaka.trainer."
     words = f"{old.name} of hironaka.trainer, converted; {files.study.name} searches around it."
-    return _write(files, [about], spec, words, trainer)
+    return _write(files, [about], spec, words, [trainer])
 
 
-def _places(name: str, target: Path) -> Written:
+def _places(name: str, target: Path, algorithms: Sequence[str], *, has_profile: bool) -> Written:
     """Return where a new study is written; UsageError if the name is wrong or a file exists."""
     if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
         raise UsageError(
@@ -98,27 +113,47 @@ def _places(name: str, target: Path) -> Written:
             f"the name of a study {NAME_RULE}, but is {study.stem!r}; name the file "
             f"{shlex.quote(str(allowed))}, for example"
         )
-    trainer = study.with_name(f"{study.stem}_trainer.yaml")
-    for file in (study, trainer):
+    names = algorithms if len(algorithms) > 1 else ["trainer"]
+    trainers = tuple(study.with_name(f"{study.stem}_{each}.yaml") for each in names)
+    profile = study.with_name(f"{study.stem}_profile.yaml") if has_profile else None
+    written = Written(study, trainers, profile)
+    for file in written.files:
         if file.exists():
             raise UsageError(f"{file} exists and is not overwritten; name another file or folder")
-    return Written(study, trainer)
+    return written
 
 
 def _write(
-    files: Written, about: Sequence[str], spec: StudySpec, words: str, trainer: TrainerConfig
+    files: Written,
+    about: Sequence[str],
+    spec: StudySpec,
+    words: str,
+    trainers: Sequence[TrainerConfig],
+    profile: str = "",
 ) -> Written:
-    """Write a study and its trainer configuration, headed by ``about`` and ``words``."""
-    name = files.study.stem
-    spec = replace(spec, name=name, storage=f"sqlite:///runs/{name}.db", base=files.trainer.name)
-    trainer_head = _comment([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
-    study_head = _comment([f"hpsearch run {files.study}", *about, STUDY_WORDS])
+    """Write a study, headed by ``about``, its configurations, headed by ``words``, its profile."""
+    name, executor = files.study.stem, spec.executor
+    names = [file.name for file in files.trainers]
+    base: str | dict[str, str] = names[0]
+    if len(names) > 1:
+        base = {own.algorithm: file for own, file in zip(trainers, names, strict=True)}
+    if isinstance(executor, SlurmOptions) and files.profile is not None:
+        executor = replace(executor, profile=files.profile.name)
+    storage = f"sqlite:///runs/{name}.db"
+    spec = replace(spec, name=name, storage=storage, base=base, executor=executor)
+    texts = [
+        _comment([f"hpsearch train {file}", words, TRAINER_WORDS]) + explained(trainer)
+        for file, trainer in zip(files.trainers, trainers, strict=True)
+    ]
+    texts += [] if files.profile is None else [profile]
+    study_head = _comment([f"hpsearch {files.verb} {files.study}", *about, STUDY_WORDS])
+    texts.append(study_head + explained(spec))
     try:
-        write_text(files.trainer, trainer_head + explained(trainer))
-        write_text(files.study, study_head + explained(spec))
+        for file, text in zip(files.files, texts, strict=True):
+            write_text(file, text)
     except DiskError:
-        files.trainer.unlink(missing_ok=True)
-        files.study.unlink(missing_ok=True)
+        for file in files.files:
+            file.unlink(missing_ok=True)
         raise
     return files
 
