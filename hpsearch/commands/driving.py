@@ -186,7 +186,7 @@ class Drive:
                 changed = study_to_resume(view)
                 if spec_json(changed) != spec_json(self._study):
                     return changed
-            if driver.is_busy:
+            if driver.is_busy and not driver.is_hurried:
                 self._rest(poll_seconds(self._study))
         return None
 

@@ -25,7 +25,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpsearch.study.density import Density, Floats
 
-MANY = 1_000  # trials, from which on Optuna's own sampler is left
+MANY = 200  # trials, from which on Optuna's own sampler is left
 AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""

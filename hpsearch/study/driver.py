@@ -62,7 +62,10 @@ def groups(
     return sorted(jobs, key=lambda group: group[0].number)
 
 
-ASKED_AT_ONCE = 50  # trials recorded in one transaction; a driver that dies leaves at most so many
+ASKED_AT_ONCE = (
+    50  # trials recorded in one transaction, or one job's; a driver that dies leaves those
+)
+ASKING_SECONDS = 15.0  # of a round, after which jobs are submitted for those that there are
 
 
 class Driver(DriverPart):
@@ -84,6 +87,7 @@ class Driver(DriverPart):
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
         self.is_resumed = False  # whether a user asked, in the last round, to go on
+        self.is_hurried = False  # whether the last round had no time for all trials to ask for
 
     @property
     def refusal(self) -> str | None:
@@ -187,14 +191,19 @@ class Driver(DriverPart):
         Trials that an interruption put back count as a whole job for each job that they were in,
         which would run still.
         """
+        self.is_hurried = False
         if self.state.status != RUNNING:
             return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
         places = free * self._study.spec.executor.members_per_job + self._pilots.places
         places -= sum(trial.job is None for trial in self.state.waiting())
         self._trials.recount()
-        while places > 0 and self._will_ask():
-            places -= self._ask_for(min(places, ASKED_AT_ONCE))
+        end = self._clock() + ASKING_SECONDS
+        whole = self._study.spec.executor.members_per_job  # else a round would leave jobs half full
+        at_once = whole * max(1, ASKED_AT_ONCE // whole)
+        while places > 0 and self._will_ask() and not self.is_hurried:
+            places -= self._ask_for(min(places, at_once))
+            self.is_hurried = places > 0 and self._clock() >= end
 
     def _will_ask(self) -> bool:
         if self._breeder is not None and not self.state.population.planned:

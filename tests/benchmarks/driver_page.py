@@ -15,7 +15,7 @@ CLUSTER = """## the driver on a simulated cluster
 
     python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 --plot
 
-The real driver and a real SQLite database, a scheduler in virtual time, trials of ten minutes. Idle
+The real driver and a real database, a scheduler in virtual time, trials of ten minutes. Idle
 is the share of unused GPU-seconds, from the moment at which all GPUs were taken; with the
 ramp it counts from the first event on. The script says what is real and what is not. On the clock
 `processor`, time passes as the driver's processor time does, so that other work on the machine does
@@ -36,6 +36,8 @@ CLUSTER_COLUMNS = {
     "trials": "trials",
     "gpus": "GPUs",
     "jobs": "jobs at once",
+    "members": "trials a job",
+    "versions": "on",
     "poll_s": "s between rounds",
     "clock": "clock",
     "idle": "idle",
@@ -45,6 +47,9 @@ CLUSTER_COLUMNS = {
     "driver_ms_a_trial": "driver, ms a trial",
     "calls_a_minute": "calls a minute",
     "calls_a_minute_max": "at most",
+    "round_max_s": "longest round, s",
+    "writes_a_second_of_100_members": "writes a second of 100 members",
+    "peak_gib": "memory, GiB",
     "database_mb": "database, MB",
     "commit": "commit",
     "date": "date",
@@ -59,7 +64,9 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
         where = f"Measured on {rows[-1]['machine']}, commit {rows[-1]['commit']}.\n"
         parts += [ASK, where, _table(rows, ASK_COLUMNS)]
     if "simulated_cluster" in tables:
-        rows = newest(tables["simulated_cluster"], ("sampler", "trials", "gpus"))
+        rows = newest(
+            tables["simulated_cluster"], ("sampler", "trials", "gpus", "members", "versions")
+        )
         parts += [CLUSTER, _table(rows, CLUSTER_COLUMNS)]
         if (folder / "simulated_cluster.png").exists():
             parts.append("![GPUs taken and asks](simulated_cluster.png)\n")

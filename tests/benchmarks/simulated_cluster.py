@@ -19,6 +19,9 @@ once where a job ended.
 
 and the same from the first event on, the ramp included. A look is one call of the scheduler.
 
+Memory and writes are those of driver and simulated jobs together; a write is a file below the
+study's folder that is opened for it.
+
 What is real: the driver, the database and its transactions, all files that driver and jobs write
 and read. What is not: the scheduler, the network, learning, and, with a --folder in memory, what it
 takes to write to a disk. Jobs give heartbeats at evaluations, not every two seconds.
@@ -29,9 +32,10 @@ Each row appended to reports/benchmarks/simulated_cluster.csv says when and on w
 
 import argparse
 import cProfile
+import os
 import pstats
+import resource
 import shutil
-import sqlite3
 import statistics
 import sys
 import tempfile
@@ -50,6 +54,7 @@ import sqlalchemy
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "benchmarks")]
+from ask_latency import database  # noqa: E402
 from live_cluster import LiveClock, LiveExecutor, Timer, time_parts  # noqa: E402
 from rows import append, commit, processor  # noqa: E402
 from virtual_cluster import SimulatedCluster  # noqa: E402
@@ -66,6 +71,7 @@ GPUS_PER_NODE = 8
 TRIAL_SECONDS, SPREAD = 600.0, 0.2
 TRAINER = {"steps": 1000, "evaluation.interval": 500, "checkpoint.interval": 500}
 METRIC = "rho/host/choose_first"
+STORAGE = "HPSEARCH_SIMULATED_STORAGE"
 SPACE = {
     "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 3e-3, "log": True},
     "host.gamma": {"type": "float", "low": 0.8, "high": 0.97},
@@ -79,8 +85,8 @@ def main() -> None:
     """Drive one study; append a row and draw its plot."""
     arguments = _arguments()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with _folder(arguments.folder) as folder:
-        run = Run(arguments, folder)
+    with _folder(arguments.folder) as folder, database(arguments.database) as (url, version):
+        run = Run(arguments, folder, url, version)
         run.drive()
         if arguments.profile:
             pstats.Stats(run.profile).sort_stats(arguments.profile).print_stats(60)
@@ -97,6 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, default=100)
     parser.add_argument("--sampler", default="random")
     parser.add_argument("--members", type=int, default=1, help="trials that a job trains at a time")
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--waiting", type=float, default=0.1, help="jobs in the queue, by GPUs")
     parser.add_argument("--poll", type=float, default=30.0, help="seconds between two rounds")
     parser.add_argument("--folder", help="of the study; a temporary one if not given")
@@ -125,7 +132,7 @@ def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
     given = {
         "name": "simulated",
         "seed": 1,
-        "storage": f"sqlite:///{folder}/study.db",
+        "storage": f"env:{STORAGE}",
         "base": "base.yaml",
         "objectives": [{"metric": METRIC, "goal": "maximize"}],
         "space": SPACE,
@@ -152,7 +159,9 @@ def value_of(config: TrainerConfig, step: int) -> float:
 class Run:
     """One study, driven to its end."""
 
-    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, folder: Path, storage: str, version: str
+    ) -> None:
         self.arguments = arguments
         self.cluster = SimulatedCluster(
             -(-arguments.gpus // GPUS_PER_NODE), GPUS_PER_NODE, now=time.time()
@@ -168,7 +177,19 @@ class Run:
         self.looks = 0
         self.last_ask = self.cluster.now
         self._folder = folder
+        self._database = storage
+        self._version = version
+        os.environ[STORAGE] = storage
         self._study = new_study(folder, arguments)
+        self.num_writes = 0
+        sys.addaudithook(self._count_write)
+
+    def _count_write(self, event: str, given: tuple[Any, ...]) -> None:
+        """Count the files below the study's folder that driver and jobs open to write."""
+        if event == "open":
+            path, mode, _ = given
+            is_write = isinstance(mode, str) and set(mode) & {"w", "a", "x"}
+            self.num_writes += bool(is_write) and str(path).startswith(str(self._folder))
 
     def drive(self) -> None:
         """Drive the study to its end."""
@@ -211,7 +232,8 @@ class Run:
                 f"{work:.1f} ms a trial, idle {self.idle_since(self._full()):.4f}",
                 flush=True,
             )
-        self.cluster.advance(self.arguments.poll)
+        if not driver.is_hurried:
+            self.cluster.advance(self.arguments.poll)
 
     def row(self) -> dict[str, object]:
         """Return a row of the table."""
@@ -226,7 +248,7 @@ class Run:
             "commit": commit(),
             "machine": processor(),
             "versions": f"optuna {optuna.__version__}, SQLAlchemy {sqlalchemy.__version__}, "
-            f"SQLite {sqlite3.sqlite_version}",
+            f"{self._version}",
             "sampler": arguments.sampler,
             "trials": arguments.trials,
             "gpus": self.cluster.num_gpus,
@@ -247,7 +269,9 @@ class Run:
             "looks_a_round": f"{len(self.timer.seconds['look']) / len(self.rounds):.2f}",
             "calls_a_minute": f"{60 * len(self.executor.calls) / self.duration:.2f}",
             "calls_a_minute_max": max(minutes.values()),
-            "database_mb": f"{(self._folder / 'study.db').stat().st_size / 1e6:.1f}",
+            "writes_a_second_of_100_members": f"{self._writes_a_second():.2f}",
+            "peak_gib": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}",
+            "database_mb": f"{self._database_bytes() / 1e6:.1f}",
             "events": self._num_events(),
             "virtual_s": f"{self.duration:.0f}",
             "real_s": f"{self.real_seconds:.0f}",
@@ -274,9 +298,25 @@ class Run:
         num_gpus = self.cluster.num_gpus
         return next((at for at, busy in self.cluster.busy if busy == num_gpus), self.cluster.now)
 
+    def _writes_a_second(self) -> float:
+        members = self.cluster.num_gpus * self.arguments.members
+        return self.num_writes / self.duration / members * 100
+
+    def _database_bytes(self) -> int:
+        path = sqlalchemy.make_url(self._database).database or ""
+        if self.arguments.database == "sqlite":
+            return Path(path).stat().st_size
+        return int(self._ask("SELECT pg_database_size(current_database())"))
+
     def _num_events(self) -> int:
-        with sqlite3.connect(self._folder / "study.db") as file:
-            return int(file.execute("SELECT COUNT(*) FROM hpsearch_events").fetchone()[0])
+        return int(self._ask("SELECT COUNT(*) FROM hpsearch_events"))
+
+    def _ask(self, query: str) -> Any:
+        engine = sqlalchemy.create_engine(self._database)
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql(query).scalar()
+        engine.dispose()
+        return found
 
     def draw(self, path: Path) -> None:
         """Draw GPUs over time and the latency of asks over trials."""

@@ -389,3 +389,26 @@ def test_a_folder_whose_trials_another_database_knows(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="a study that is not in this database"):
         drive(elsewhere, FakeExecutor())
     assert files(study) == before
+
+
+class Rushing(Clock):
+    """A clock that moves at each look."""
+
+    def __call__(self) -> float:
+        self.now += 0.5
+        return self.now
+
+
+def test_a_long_round_submits_jobs_before_it_has_asked_for_all_trials(tmp_path: Path) -> None:
+    """Before, 16,384 GPUs stood idle until a driver had asked for all of 130,000 trials."""
+    executor = {"name": "local", "jobs": 20, "members_per_job": 6}
+    study = new_study(tmp_path, budget={"trials": 120}, executor=executor)
+    asked, hurried, jobs = [], [], []
+    with opened(study, FakeExecutor(), Rushing()) as driver:
+        for _ in range(4):
+            driver.tick()
+            asked.append(len(driver.state.trials))
+            hurried.append(driver.is_hurried)
+            jobs.append(len(driver.state.jobs))
+    assert (asked, jobs) == ([48, 96, 120, 120], [8, 16, 20, 20])
+    assert hurried == [True, True, False, False]
