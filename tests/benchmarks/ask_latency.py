@@ -74,7 +74,7 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     kinds = ["sqlite", "postgresql"] if arguments.postgresql else ["sqlite"]
     for kind in kinds:
-        with database(kind) as (url, version):
+        with tempfile.TemporaryDirectory() as name, database(kind, Path(name)) as (url, version):
             fill(url, NUM_FINISHED, NUM_RUNNING)
             for implementation, seconds in measure(url, arguments.asks).items():
                 measurement = row(version, implementation, seconds)
@@ -83,12 +83,11 @@ def main() -> None:
 
 
 @contextmanager
-def database(kind: str) -> Iterator[tuple[str, str]]:
-    """Give the URL of an empty database and what it runs on."""
+def database(kind: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Give the URL of an empty database, of SQLite in a folder, and what it runs on."""
     if kind == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            version = sqlalchemy.create_engine("sqlite://").dialect.dbapi.sqlite_version
-            yield f"sqlite:///{folder}/studies.db", f"SQLite {version}"
+        version = sqlalchemy.create_engine("sqlite://").dialect.dbapi.sqlite_version
+        yield f"sqlite:///{folder}/study.db", f"SQLite {version}"
         return
     server = start_postgresql()
     try:

@@ -1,6 +1,8 @@
 """One ask of a large study, by our storage and by Optuna's own; see ask_latency.py."""
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import ask_latency
 import optuna
@@ -44,7 +46,10 @@ def ask(setting: Setting) -> Iterator[dict[str, object]]:
     """Measure asks of a study on SQLite."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     finished, running = setting.pick(full=(2_000, 16_000), quick=(5, 20))
-    with ask_latency.database("sqlite") as (url, version):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ask_latency.database("sqlite", Path(folder)) as (url, version),
+    ):
         ask_latency.fill(url, finished, running)
         sampler = build_sampler(TPEOptions(), 1, ask_latency.SPACE)
         theirs = Asker(lambda: get_storage(url), ask_latency.optunas_sampler())

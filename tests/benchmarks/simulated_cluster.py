@@ -85,7 +85,7 @@ def main() -> None:
     """Drive one study; append a row and draw its plot."""
     arguments = _arguments()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with _folder(arguments.folder) as folder, database(arguments.database) as (url, version):
+    with _folder(arguments) as folder, database(arguments.database, folder) as (url, version):
         run = Run(arguments, folder, url, version)
         run.drive()
         if arguments.profile:
@@ -107,6 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--waiting", type=float, default=0.1, help="jobs in the queue, by GPUs")
     parser.add_argument("--poll", type=float, default=30.0, help="seconds between two rounds")
     parser.add_argument("--folder", help="of the study; a temporary one if not given")
+    parser.add_argument("--keep", action="store_true", help="leave the study's folder there")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
     parser.add_argument("--table", type=Path, default=REPORTS / "simulated_cluster.csv")
     parser.add_argument("--plot", action="store_true")
@@ -115,13 +116,16 @@ def _arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def _folder(given: str | None) -> Iterator[Path]:
-    """Give a new folder, inside the given one, that is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="simulated-cluster-", dir=given))
+def _folder(arguments: argparse.Namespace) -> Iterator[Path]:
+    """Give a new folder, inside the given one, that is removed afterwards unless it is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="simulated-cluster-", dir=arguments.folder))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder)
+        if arguments.keep:
+            print(f"the study is in {folder}")
+        else:
+            shutil.rmtree(folder)
 
 
 def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
