@@ -11,6 +11,7 @@ A run without a study, runs/<name>/, is laid out as a trial.
 
 import hashlib
 import io
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from zipfile import ZipFile
 from hpsearch.cluster import records
 from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
 from hpsearch.errors import CorruptError, unwritten
-from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes, write_json
+from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes
 from hpsearch.printable import printable
 from hpsearch.trainers.checkpoint_name import PREFIX, name_of
 
@@ -254,7 +255,7 @@ class TrialDir(Folder):
         return self.exchanges.read() or records.Exchanges()
 
     def write_result(self, told: dict[str, Any]) -> None:
-        write_json(self.result, told)
+        write_bytes(self.result, json.dumps(told).encode() + b"\n")
 
     def request_save(self) -> None:
         self._save_request.touch()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution
-from optuna.samplers import RandomSampler, TPESampler
+from optuna.samplers import TPESampler
 from optuna.samplers._lazy_random_state import LazyRandomState
 from optuna.samplers._tpe.sampler import (
     _split_trials,
@@ -37,6 +37,17 @@ MOST_BAD = 500
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
+
+
+class LazyRng(LazyRandomState):
+    """A random state that is made when it is first asked for, which takes as long as a draw."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def _set_rng(self) -> None:
+        self._rng = np.random.RandomState(self._seed)
 
 
 @dataclass(frozen=True)
@@ -91,8 +102,9 @@ class BatchedTPESampler(TPESampler):
     def seeded(self, seed: int) -> "BatchedTPESampler":
         """Return the same with another seed; to make one takes a good part of a suggestion."""
         other = copy(self)
-        other._rng = LazyRandomState(seed)
-        other._random_sampler = RandomSampler(seed=seed)
+        other._rng = LazyRng(seed)
+        other._random_sampler = copy(self._random_sampler)
+        other._random_sampler._rng = other._rng
         return other
 
     def _sample_relative(

@@ -117,11 +117,13 @@ class Observer:
             is_gone, said = job.name in gone, _said(trial, of_jobs[job.name])
             if of_jobs[job.name] is None and status is not None and status.phase == "queued":
                 continue
-            if said is not None and not is_gone and silence is None:
+            if said is not None and not is_gone and silence is None:  # it trains: it has no result
                 before = self._looked.get(trial.number)
                 if before is not None and _is_no_news(before, said):
                     looked[trial.number] = said
-                    continue
+                else:
+                    news.append((trial, said))
+                continue
             result = self._result(trial, job, status, aged, silence, is_gone=is_gone)
             if result is not None:
                 results[trial.number] = result
