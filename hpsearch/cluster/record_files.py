@@ -38,6 +38,7 @@ class Stamp(NamedTuple):
     inode: int
     size: int
     written: int  # nanoseconds since the epoch, by the file system
+    written_at: float  # the same in seconds
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class RecordFile(Generic[T]):
         """
         with suppress(CorruptError, OSError), files.open_file(self.path) as file:
             status = os.fstat(file.fileno())
-            return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+            return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mtime)
         return None
 
     def age(self, now: float) -> float | None:

@@ -227,7 +227,7 @@ class JobHeartbeats:
             heartbeat = file.try_read() if before is None or before[0] != stamp else before[1]
             if heartbeat is not None:
                 self._known[name] = stamp, heartbeat
-                of_jobs[name] = heartbeat, stamp.written / 1e9
+                of_jobs[name] = heartbeat, stamp.written_at
         return of_jobs
 
 
