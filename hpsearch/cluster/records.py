@@ -133,6 +133,10 @@ class MemberHeartbeat:
     ) -> "MemberHeartbeat":
         return cls(assignment.trial, assignment.attempt, assignment.token, step, saved, measured)
 
+    def knows(self, later: "MemberHeartbeat") -> bool:
+        """Return whether a later one has no news."""
+        return (self.token, self.measured) == (later.token, later.measured)
+
 
 ActorState = Literal["running", "require_sync", "waiting_sync", "stopped"]
 """plays; is to get newer weights; waits until it may play on; is lost, another one may begin"""

@@ -44,6 +44,29 @@ class AgedHeartbeat:
     age: float  # seconds, by the file system's clock
 
 
+@dataclass(frozen=True)
+class RunningAttempt:
+    """What is known of a running attempt before its files are looked at."""
+
+    trial: Trial
+    job: Job
+    status: JobStatus | None  # of the job; None where the executor does not know it
+    aged: AgedHeartbeat | None  # the last one that the job gave for it
+    has_begun: bool  # the job, which gave any heartbeat
+    said: MemberHeartbeat | None  # what the last one says, where it says that there is news
+    silence: float | None  # seconds without a heartbeat, None while they say little
+    is_gone: bool  # the job
+
+    @property
+    def trains(self) -> bool:
+        """Whether it has no result yet, by the job's last word."""
+        return self.said is not None and not self.is_gone and self.silence is None
+
+    @property
+    def waits(self) -> bool:
+        return not self.has_begun and self.status is not None and self.status.phase == "queued"
+
+
 class Silences:
     """For how long this driver itself has heard nothing new of attempts.
 
@@ -107,40 +130,47 @@ class Observer:
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
         listened = self.silences.listen(known, now)
-        results: dict[int, AttemptResult] = {}
-        reports: list[CurveReport] = []
-        looked: dict[int, MemberHeartbeat] = {}
-        news: list[tuple[Trial, MemberHeartbeat | None]] = []
-        for trial, job in attempts:
-            aged, status = newest.get(trial.number), jobs.get(job.name)
-            silence = _silence(trial, job, aged, listened[trial.number], now)
-            is_gone, said = job.name in gone, _said(trial, of_jobs[job.name])
-            if of_jobs[job.name] is None and status is not None and status.phase == "queued":
-                continue
-            if said is not None and not is_gone and silence is None:  # it trains: it has no result
-                before = self._looked.get(trial.number)
-                if before is not None and _is_no_news(before, said):
-                    looked[trial.number] = said
-                else:
-                    news.append((trial, said))
-                continue
-            result = self._result(trial, job, status, aged, silence, is_gone=is_gone)
-            if result is not None:
-                results[trial.number] = result
-            news.append((trial, said))
-        for trial, said in news:
-            more = self._new_reports(trial) if trial.told is None else []
-            if more is not None:
-                reports += more
-            if said is not None and more is not None:
-                looked[trial.number] = said
-        self._looked = looked
+        looked_at = [
+            RunningAttempt(
+                trial,
+                job,
+                jobs.get(job.name),
+                newest.get(trial.number),
+                of_jobs[job.name] is not None,
+                _said(trial, of_jobs[job.name]),
+                _silence(trial, job, newest.get(trial.number), listened[trial.number], now),
+                job.name in gone,
+            )
+            for trial, job in attempts
+        ]
+        results, reports = self._read(looked_at)
         # If a result cannot be read now, its job does not count as gone yet; otherwise the result
         # would never be read.
         gone -= {job.name for trial, job in attempts if trial.number not in results}
-        results = dict(sorted(results.items()))
         speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
         return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats, speeds)
+
+    def _read(
+        self, attempts: Sequence["RunningAttempt"]
+    ) -> tuple[dict[int, AttemptResult], list[CurveReport]]:
+        """Return results, by trial, and reports, of the attempts of which there may be news."""
+        before, self._looked = self._looked, {}
+        news = []
+        for attempt in attempts:
+            said, known = attempt.said, before.get(attempt.trial.number)
+            if said is not None and attempt.trains and known is not None and known.knows(said):
+                self._looked[attempt.trial.number] = known
+            elif not attempt.waits:
+                news.append(attempt)
+        ended = [(own.trial.number, self._result(own)) for own in news if not own.trains]
+        reports: list[CurveReport] = []
+        for attempt in news:
+            more = self._new_reports(attempt.trial) if attempt.trial.told is None else []
+            if more is not None:
+                reports += more
+                if attempt.said is not None:
+                    self._looked[attempt.trial.number] = attempt.said
+        return {number: own for number, own in sorted(ended) if own is not None}, reports
 
     def _new_reports(self, trial: Trial) -> list[CurveReport] | None:
         """Return the new values; None while they cannot be read, as of a shared file system."""
@@ -162,24 +192,16 @@ class Observer:
                             reports.setdefault(step, report)
         return [report for step, report in reports.items() if self.is_rung(trial, step)]
 
-    def _result(
-        self,
-        trial: Trial,
-        job: Job,
-        status: JobStatus | None,
-        aged: AgedHeartbeat | None,
-        silence: float | None,
-        *,
-        is_gone: bool,
-    ) -> AttemptResult | None:
+    def _result(self, own: "RunningAttempt") -> AttemptResult | None:
         """Return how the running attempt ended; one whose job is gone without a word is lost.
 
         A job that was asked to leave and had nothing to save yet was interrupted, and so was one
         that never began.
         """
+        trial, job, status, silence = own.trial, own.job, own.status, own.silence
         assert trial.token is not None
         attempt = self.folder.trial(trial.number).attempt(trial.attempts)
-        step = 0 if aged is None else aged.heartbeat.step
+        step = 0 if own.aged is None else own.aged.heartbeat.step
         try:
             result = attempt.read_result()
             if result is not None:
@@ -191,12 +213,12 @@ class Observer:
             return None  # no news, as above
         except CorruptError as error:
             has_begun, message = True, str(error)
-        if not is_gone:
+        if not own.is_gone:
             if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", step, SILENT, message, {})
-        has_begun = has_begun or aged is not None
+        has_begun = has_begun or own.aged is not None
         if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
             return AttemptResult(trial.token, "interrupted", step, None, message, {})
         kind = status.failure if status is not None and status.failure is not None else LOST
@@ -262,10 +284,6 @@ def _said(trial: Trial, own: tuple[JobHeartbeat, float] | None) -> MemberHeartbe
     """Return what a job says of an attempt that trains, None if it says nothing of its news."""
     member = None if own is None else own[0].member(trial.number, trial.attempts)
     return None if member is None or member.measured is None else member
-
-
-def _is_no_news(before: MemberHeartbeat, said: MemberHeartbeat) -> bool:
-    return (before.token, before.measured) == (said.token, said.measured)
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
