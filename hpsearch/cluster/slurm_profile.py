@@ -1,13 +1,13 @@
 """A SLURM profile: what one site's cluster wants of a job, as YAML beside the studies.
 
-Every key but `nodes` must be present. Names reach a shell and are held to strict patterns;
-``setup`` is shell.
+Every key but `nodes` and `sbatch` must be present. Names reach a shell and are held to strict
+patterns; ``setup`` is shell.
 """
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,29 @@ _RULES = {
 """by key, the pattern of a name, and its characters in words"""
 
 
+SbatchOptions = dict[str, str | int | bool]
+
+TAKEN = {
+    **dict.fromkeys(("partition", "account", "qos", "constraint", "nodes"), "the key of that name"),
+    **dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-task"), "gpus_per_task"),
+    **dict.fromkeys(("ntasks", "ntasks-per-node", "tasks-per-node"), "tasks_per_job"),
+    "cpus-per-task": "cpus_per_task",
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), "memory_gib"),
+    **dict.fromkeys(("time", "time-min"), "walltime_minutes"),
+    "signal": "signal_delay_seconds",
+    "array": "array_parallelism",
+}
+"""options of sbatch that a key of the profile says, and which"""
+OWN = frozenset(
+    (
+        *("job-name", "output", "error", "input", "open-mode", "chdir", "wrap", "parsable"),
+        *("requeue", "no-requeue", "export", "export-file", "wait", "test-only", "dependency"),
+        *("hold", "kill-on-invalid-dep", "overcommit", "clusters", "nodefile", "help", "version"),
+    )
+)
+"""options of sbatch by which hpsearch finds its jobs again, or that would keep it from doing so"""
+
+
 @dataclass(frozen=True)
 class DriverProfile:
     """The job that drives a study: one CPU, no GPU, longer than any of its jobs."""
@@ -43,9 +66,12 @@ class DriverProfile:
     """GiB of memory"""
     walltime_minutes: Positive
     """minutes after which SLURM ends it"""
+    sbatch: SbatchOptions = field(default_factory=dict)
+    """more options of sbatch, as below"""
 
     def check(self) -> Iterator[str]:
         yield from _name_problems(self)
+        yield from _sbatch_problems(self.sbatch)
 
 
 @dataclass(frozen=True)
@@ -84,9 +110,13 @@ class SlurmProfile:
     """the job that drives the study"""
     nodes: Positive = 1
     """nodes of one SLURM job, over which its tasks are spread evenly"""
+    sbatch: SbatchOptions = field(default_factory=dict)
+    """more options of sbatch for jobs of trials, by their long names, such as reservation: june;
+    true for one without a value"""
 
     def check(self) -> Iterator[str]:
         yield from _name_problems(self)
+        yield from _sbatch_problems(self.sbatch)
         if self.gpu_type is not None and self.gpus_per_task == 0:
             yield f"gpu_type must be null while gpus_per_task is 0, but is {self.gpu_type!r}"
         if self.signal_delay_seconds >= self.walltime_minutes * 60:
@@ -115,7 +145,7 @@ def sbatch_parameters(
     # Since SLURM 22.05 srun doesn't take it from sbatch.
     srun_args = [f"--cpus-per-task={profile.cpus_per_task}", *ends_with_one]
     # SLURM must not run a job again by itself: it is one attempt with one token.
-    plain: dict[str, Any] = {"no-requeue": True}
+    plain: dict[str, Any] = {**profile.sbatch, "no-requeue": True}
     fewest = ranks if min_ranks is None else min_ranks
     is_range = fewest < ranks
     if is_range:
@@ -153,7 +183,8 @@ _OPTIONS = (
 
 def trial_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None) -> list[str]:
     signal = f"--signal=USR2@{profile.signal_delay_seconds}"
-    return [*_options(sbatch_parameters(profile, ranks, min_ranks)), signal, "--no-requeue"]
+    own = _options(sbatch_parameters(profile, ranks, min_ranks))
+    return [*own, *_more_options(profile.sbatch), signal, "--no-requeue"]
 
 
 def step_options(profile: SlurmProfile, ranks: int = 1, min_ranks: int | None = None) -> list[str]:
@@ -170,7 +201,11 @@ def driver_options(driver: DriverProfile) -> list[str]:
         "mem": f"{driver.memory_gib}G",
         "time": driver.walltime_minutes,
     }
-    return _options(parameters)
+    return [*_options(parameters), *_more_options(driver.sbatch)]
+
+
+def _more_options(sbatch: SbatchOptions) -> list[str]:
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in sbatch.items()]
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
@@ -184,6 +219,20 @@ def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:
     path = f"{shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}"
     # Safe: else what lies in the folder of the submission would come before the copy.
     return [*profile.setup, f"export PYTHONPATH={path}", "export PYTHONSAFEPATH=1"]
+
+
+def _sbatch_problems(sbatch: SbatchOptions) -> Iterator[str]:
+    for name, value in sbatch.items():
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+            yield f"sbatch must name options by their long names, without --, but names {name!r}"
+        elif name in TAKEN:
+            yield f"sbatch.{name} is for hpsearch to give; say it by {TAKEN[name]} instead"
+        elif name in OWN:
+            yield f"sbatch.{name} is for hpsearch to give, which could lose its jobs by it"
+        elif value is False:
+            yield f"sbatch.{name} must be true, or have a value; leave it out instead of false"
+        elif isinstance(value, str) and not re.fullmatch(r"[\x20-\x7e]+", value):
+            yield f"sbatch.{name} must be of printable ASCII on one line, but is {value!r}"
 
 
 def _name_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:

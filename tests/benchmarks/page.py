@@ -11,6 +11,7 @@ import actors_page
 import breeding_page
 import curve_page
 import driver_page
+import headline_page
 import pairs_page
 import plots
 import programs_page
@@ -30,6 +31,7 @@ OWN_PAGES = (
     "actors",
     "gpu_programs",
     "threads",
+    "headline",
 )
 """tables whose sections are pages of their own, in which no row replaces another"""
 TIMED = (
@@ -89,6 +91,7 @@ def write(folder: Path) -> None:
     if not any(row["device"] == "cuda" for table in tables.values() for row in table):
         sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
+    sections += headline_page.sections(every, folder)
     sections += quickstart_page.sections(every, folder)
     sections += curve_page.sections(every, folder)
     sections += breeding_page.sections(every, folder)

@@ -1,6 +1,7 @@
 """SLURM profiles: every file loads, every fault has its path, submitit takes the parameters."""
 
 import copy
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,12 @@ import pytest
 import yaml
 from profiles import plain_profile
 
-from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters, trial_options
+from hpsearch.cluster.slurm_profile import (
+    driver_options,
+    load_profile,
+    sbatch_parameters,
+    trial_options,
+)
 from hpsearch.errors import ConfigError
 
 PROFILES = sorted((Path(__file__).parents[2] / "slurm").glob("*.yaml"))
@@ -209,3 +215,39 @@ def test_neither_torch_nor_sql_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+MORE = {"reservation": "june", "comment": "it's a sweep", "nice": 100, "exclusive": True}
+
+
+def test_more_options_of_sbatch(load):
+    driver = plain_profile()["driver"] | {"sbatch": {"mail-type": "FAIL"}}
+    profile = load({"sbatch": MORE, "driver": driver})
+    more = ["--reservation=june", "--comment=it's a sweep", "--nice=100", "--exclusive"]
+    assert {*more} <= {*trial_options(profile)}
+    assert driver_options(profile.driver)[-1] == "--mail-type=FAIL"
+    given = sbatch_parameters(profile)["additional_parameters"]
+    assert given == MORE | {"no-requeue": True}
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "problem"),
+    [
+        ({"partition": "gpu"}, "sbatch.partition is for hpsearch to give; say it by the key of"),
+        ({"gpus": 4}, "sbatch.gpus is for hpsearch to give; say it by gpus_per_task instead"),
+        ({"array": "1-4"}, "say it by array_parallelism instead"),
+        ({"requeue": True}, "sbatch.requeue is for hpsearch to give, which could lose its jobs"),
+        ({"job-name": "x"}, "sbatch.job-name is for hpsearch"),
+        ({"--nice": 1}, "sbatch must name options by their long names, without --"),
+        ({"exclusive": False}, "leave it out instead of false"),
+        ({"comment": "a\nb"}, "must be of printable ASCII on one line"),
+        ({"nice": None}, "sbatch.nice must be"),
+    ],
+)
+@pytest.mark.parametrize("of_driver", [False, True])
+def test_options_that_hpsearch_gives_are_refused(load, sbatch, problem, of_driver):
+    driver = plain_profile()["driver"]
+    own = {"sbatch": sbatch}
+    changes = {"driver": driver | own} if of_driver else own
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        load(changes)
