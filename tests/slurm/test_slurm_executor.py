@@ -87,10 +87,11 @@ def wait_for(executor: SlurmExecutor, jobs, ids, **phases: str) -> None:
 
 
 def test_an_array_of_jobs(executor, study, plain_config) -> None:
-    slurm = executor(array_parallelism=2)
+    slurm = executor(array_parallelism=2, sbatch={"comment": "it's a sweep", "nice": 100})
     jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, {**SHORT, "host.gamma": "wrong"})
     assert slurm.look([(job, None) for job in jobs]) == {}
     ids = slurm.submit(jobs)
+    assert "it's a sweep 100" in ask("squeue", "--noheader", "--format=%k %y")
     assert set(ids) == {"00001", "00002", "00003"}
     # Another process knows them by their names alone, and under the same ids.
     statuses = executor().look([(job, None) for job in jobs])
