@@ -11,8 +11,8 @@ by default, or with the one of Optuna that this is made of. An ask is what the d
 Before the first ask, each reads all trials once, which is not counted. Ours asks 500 times, as a
 round of a large cluster does, for each ask of Optuna's own, and writes 50 trials together, which
 counts for the last of them; so the mean includes its share of that, and of the fit, which the first
-ask of a round makes. --postgresql starts a server of its own for a second
-database.
+ask of a round makes. Then the other samplers ask, ours alone. --postgresql starts a server of its
+own for a second database.
 
 Each row appended to reports/benchmarks/ask_latency.csv says when and on what it was measured.
 """
@@ -48,7 +48,14 @@ from hpsearch.parameters import (  # noqa: E402
     IntParameter,
 )
 from hpsearch.study.driver import ASKED_AT_ONCE  # noqa: E402
-from hpsearch.study.options import TPEOptions  # noqa: E402
+from hpsearch.study.options import (  # noqa: E402
+    CMAESOptions,
+    GPOptions,
+    QMCOptions,
+    RandomOptions,
+    Sampler,
+    TPEOptions,
+)
 from hpsearch.study.samplers import build_sampler  # noqa: E402
 from hpsearch.study.space import SearchSpace  # noqa: E402
 from hpsearch.study.storage import open_storage  # noqa: E402
@@ -56,6 +63,14 @@ from hpsearch.study.storage import open_storage  # noqa: E402
 NAME = "large"
 NUM_FINISHED, NUM_RUNNING, NUM_REPORTED = 2_000, 16_000, 10
 OURS_PER_ASK = 500
+OTHERS: tuple[tuple[Sampler, int], ...] = (
+    (RandomOptions("random"), 500),
+    (QMCOptions("qmc"), 500),
+    (CMAESOptions("cmaes"), 20),
+    (GPOptions("gp"), 1),
+)
+"""the other samplers that a study may name, and how often each is asked; grids and lists of
+configurations cost what random ones do"""
 ROWS_AT_ONCE = 5_000
 CSV = TESTS.parent / "reports/benchmarks/ask_latency.csv"
 SPACE = SearchSpace(
@@ -77,9 +92,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name, database(kind, Path(name)) as (url, version):
             fill(url, NUM_FINISHED, NUM_RUNNING)
             for implementation, seconds in measure(url, arguments.asks).items():
-                measurement = row(version, implementation, seconds)
-                append(CSV, [measurement])
-                print(measurement)
+                report(row(version, "tpe", implementation, seconds))
+            for options, asks in OTHERS:
+                report(row(version, options.name, "hpsearch", ask_ours(url, options, asks)))
+
+
+def report(measurement: dict[str, object]) -> None:
+    """Append a row and print it."""
+    append(CSV, [measurement])
+    print(measurement, flush=True)
 
 
 @contextmanager
@@ -152,21 +173,21 @@ def measure(url: str, asks: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {"hpsearch": [], "optuna": []}
     for _ in range(asks):
         # Opened each time, because the other has written the same study since.
-        seconds["hpsearch"] += ask_ours(url)
+        seconds["hpsearch"] += ask_ours(url, TPEOptions(), OURS_PER_ASK)
         seconds["optuna"] += ask_optunas(url)
         print({name: f"{statistics.mean(numbers):.4f}" for name, numbers in seconds.items()})
     return seconds
 
 
-def ask_ours(url: str) -> list[float]:
-    """Return the seconds of each ask of a round."""
+def ask_ours(url: str, options: Sampler, asks: int) -> list[float]:
+    """Return the seconds of each ask of a round, by a sampler of these options."""
     with closing(open_storage(url)) as storage:
         storage.write_behind()
-        study = opened(storage, build_sampler(TPEOptions(), 1, SPACE))
+        study = opened(storage, build_sampler(options, 1, SPACE))
         study_id = storage.get_study_id_from_name(NAME)
         seconds = []
-        for number in range(1, OURS_PER_ASK + 1):
-            is_last = number % ASKED_AT_ONCE == 0
+        for number in range(1, asks + 1):
+            is_last = number % ASKED_AT_ONCE == 0 or number == asks
             write = partial(storage.keep, study_id) if is_last else lambda: None
             seconds.append(time_of_ask(study, write))
         return seconds
@@ -200,7 +221,7 @@ def time_of_ask(study: Study, write: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def row(storage: str, implementation: str, seconds: list[float]) -> dict[str, object]:
+def row(storage: str, sampler: str, implementation: str, seconds: list[float]) -> dict[str, object]:
     """Return a row of the table."""
     versions = f"optuna {optuna.__version__}, SQLAlchemy {sqlalchemy.__version__}"
     return {
@@ -209,6 +230,7 @@ def row(storage: str, implementation: str, seconds: list[float]) -> dict[str, ob
         "machine": f"{processor()}, Python {platform.python_version()}",
         "versions": versions,
         "storage": storage,
+        "sampler": sampler,
         "implementation": implementation,
         "finished": NUM_FINISHED,
         "running": NUM_RUNNING,

@@ -9,7 +9,8 @@ ASK = """## ask, with trials that run
 
     python tests/benchmarks/ask_latency.py
 
-What one `ask` takes with the default TPE sampler, beside Optuna's own storage on the same database.
+What one `ask` takes, all writes included: with the default TPE sampler beside Optuna's own storage
+on the same database, and with the others.
 """
 CLUSTER = """## the driver on a simulated cluster
 
@@ -23,6 +24,7 @@ not count.
 """
 ASK_COLUMNS = {
     "storage": "storage",
+    "sampler": "sampler",
     "implementation": "by",
     "finished": "finished",
     "running": "running",
@@ -60,7 +62,7 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
     """Return what the tables of `ask_latency` and `simulated_cluster` say, the newest rows."""
     parts = []
     if "ask_latency" in tables:
-        rows = newest(tables["ask_latency"], ("storage", "implementation"))
+        rows = newest(tables["ask_latency"], ("storage", "sampler", "implementation"))
         where = f"Measured on {rows[-1]['machine']}, commit {rows[-1]['commit']}.\n"
         parts += [ASK, where, _table(rows, ASK_COLUMNS)]
     if "simulated_cluster" in tables:
