@@ -6,6 +6,7 @@ a fit serves all suggestions until another trial has finished; each joins the ba
 Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), section 4.
 """
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ MOST_SUGGESTIONS = 256  # of one fit
 DRAWN_AT_ONCE = 16  # suggestions whose candidates are drawn, and compared with the fit, at once
 MOST_BAD = 500
 """trials by which the density of bad ones is fitted; of more, so many at random"""
+MANY_BAD = 8 * MOST_BAD  # trials that are looked at for them
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -86,8 +88,14 @@ class Fit:
         return self.candidates.part(number, size)
 
 
-Fits = dict[frozenset[str], Fit]
-"""by the names of the parameters that are suggested together"""
+@dataclass
+class Fits:
+    """What samplers of one study share."""
+
+    by_names: dict[frozenset[str], Fit] = field(default_factory=dict)
+    """by the names of the parameters that are suggested together"""
+    good: list[FrozenTrial] = field(default_factory=list)
+    num_finished: int = -1  # when it was found which are good
 
 
 class BatchedTPESampler(TPESampler):
@@ -138,7 +146,7 @@ class BatchedTPESampler(TPESampler):
             return super()._sample(study, trial, search_space)
         num_finished = self._num_finished(study)
         names = frozenset(search_space)
-        fit = self._fits.get(names)
+        fit = self._fits.by_names.get(names)
         are_few = count(study_id, TrialState.RUNNING) < AT_ONCE
         is_used_up = fit is not None and (
             are_few or fit.num_finished != num_finished or fit.num_suggested == MOST_SUGGESTIONS
@@ -146,7 +154,7 @@ class BatchedTPESampler(TPESampler):
         if fit is None or is_used_up:
             fit = self._fit(study, trial, search_space, num_finished)
             fit.drawn_at_once = 1 if are_few else DRAWN_AT_ONCE
-            self._fits[names] = fit
+            self._fits.by_names[names] = fit
         candidates = fit.draw(self._rng.rng, self._n_ei_candidates)
         gain = candidates.log_good - self._log_bad(fit, candidates, search_space)
         chosen = self._compare(candidates.places, gain)
@@ -162,15 +170,10 @@ class BatchedTPESampler(TPESampler):
         search_space: dict[str, BaseDistribution],
         num_finished: int,
     ) -> Fit:
-        states = (*FINISHED, TrialState.RUNNING)
-        trials = study._get_trials(deepcopy=False, states=states, use_cache=True)
-        others = [other for other in trials if other.number != trial.number]
-        default = default_gamma_multiobjective if study._is_multi_objective() else default_gamma
-        good, bad = _split_trials(study, others, (self._gamma or default)(num_finished))
-        weight = float(default_weights(len(bad)).sum())
-        if len(bad) > MOST_BAD:
-            places = self._rng.rng.choice(len(bad), MOST_BAD, replace=False)
-            bad = [bad[place] for place in sorted(places)]
+        good, bad = self._good(study, num_finished), self._some_bad(study, trial)
+        num_running = study._storage.get_n_trials(study._study_id, TrialState.RUNNING)
+        num_bad = num_finished - len(good) + num_running - 1
+        weight = float(default_weights(num_bad).sum())
         return Fit(
             num_finished,
             Density(self._build_parzen_estimator(study, search_space, good, handle_below=True)),
@@ -178,6 +181,37 @@ class BatchedTPESampler(TPESampler):
             weight,
             drawn_at_once=1,
         )
+
+    def _good(self, study: Study, num_finished: int) -> list[FrozenTrial]:
+        """Return the best of the finished trials, looked for when more have finished."""
+        if self._fits.num_finished != num_finished:
+            default = default_gamma_multiobjective if study._is_multi_objective() else default_gamma
+            finished = study._get_trials(deepcopy=False, states=FINISHED, use_cache=True)
+            num_good = (self._gamma or default)(num_finished)
+            self._fits.good, _ = _split_trials(study, finished, num_good)
+            self._fits.num_finished = num_finished
+        return self._fits.good
+
+    def _some_bad(self, study: Study, trial: FrozenTrial) -> list[FrozenTrial]:
+        """Return other trials that run or have finished, by number; of very many, some at random.
+
+        To look at each of 150,000 takes as long as 50 suggestions.
+        """
+        every = study._get_trials(deepcopy=False, use_cache=True)
+        left_out = {own.number for own in self._fits.good} | {trial.number}
+        places: Iterable[int] = range(len(every))
+        if len(every) > MANY_BAD:
+            places = dict.fromkeys(self._rng.rng.randint(len(every), size=MANY_BAD).tolist())
+        bad = [
+            every[place]
+            for place in places
+            if every[place].state in (*FINISHED, TrialState.RUNNING)
+            and every[place].number not in left_out
+        ]
+        if len(bad) > MOST_BAD:
+            chosen = self._rng.rng.choice(len(bad), MOST_BAD, replace=False)
+            bad = [bad[place] for place in chosen]
+        return sorted(bad, key=lambda own: own.number)
 
     def _log_bad(
         self, fit: Fit, candidates: Candidates, search_space: dict[str, BaseDistribution]

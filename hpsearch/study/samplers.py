@@ -97,8 +97,10 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
             is_grouped = sampler.multivariate and space.is_conditional
             if is_grouped:  # a sampler that learns of the groups, anew each time
-                return ReplayableSampler(seed, partial(_tpe, sampler, {}, is_grouped=True))
-            return ReplayableSampler(seed, _tpe(sampler, {}, is_grouped=False).seeded, joint_space)
+                return ReplayableSampler(seed, partial(_tpe, sampler, Fits(), is_grouped=True))
+            return ReplayableSampler(
+                seed, _tpe(sampler, Fits(), is_grouped=False).seeded, joint_space
+            )
         case options.CMAESOptions():
             cmaes = partial(
                 optuna.samplers.CmaEsSampler,

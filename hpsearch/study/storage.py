@@ -302,7 +302,10 @@ class MirroredStorage(BaseStorage):
             waiting_alone = states == (TrialState.WAITING,)
             if waiting_alone and study_id not in self._may_wait:
                 return []
-            chosen = [trial for trial in trials if states is None or trial.state in states]
+            if states is None:
+                chosen = trials[:]
+            else:
+                chosen = [trial for trial in trials if trial.state in states]
             if waiting_alone and not chosen:
                 self._may_wait.remove(study_id)
             if states is None or TrialState.RUNNING in states:

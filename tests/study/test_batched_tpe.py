@@ -74,15 +74,16 @@ def optunas(seed: int) -> optuna.samplers.TPESampler:
 
 
 def test_few_trials_are_suggested_as_by_optuna(history) -> None:
-    assert suggested(history(40), 5, ours({})) == suggested(history(40), 5, optunas)
+    assert suggested(history(40), 5, ours(Fits())) == suggested(history(40), 5, optunas)
 
 
 def test_suggestions_are_as_good_as_optunas(history, monkeypatch) -> None:
     """Also where the bad trials are represented by some of them."""
-    monkeypatch.setattr(batched_tpe, "MOST_BAD", 300)
+    monkeypatch.setattr(batched_tpe, "MOST_BAD", 200)
+    monkeypatch.setattr(batched_tpe, "MANY_BAD", 400)
     far = [
         [distance(params) for params in suggested(history(1_200), 80, make)]
-        for make in (ours({}), optunas)
+        for make in (ours(Fits()), optunas)
     ]
     errors = [np.std(values, ddof=1) / len(values) ** 0.5 for values in far]
     assert abs(np.mean(far[0]) - np.mean(far[1])) < 3 * np.hypot(*errors)
@@ -100,11 +101,11 @@ def test_suggestions_of_one_fit_repel_each_other(history, monkeypatch) -> None:
         np.fill_diagonal(apart, np.inf)
         return float(apart.min(axis=1).mean())
 
-    together = suggested(history(80), 60, ours({}))
+    together = suggested(history(80), 60, ours(Fits()))
     apart, study, fits = [], history(80), Fits()
     for _ in range(60):
         apart += suggested(study, 1, ours(fits))
-        fit = fits[frozenset(SPACE)]
+        fit = fits.by_names[frozenset(SPACE)]
         fit.suggested.clear()
         fit.num_suggested = 0
     assert spread(together) > 1.2 * spread(apart)
@@ -114,12 +115,12 @@ def test_a_fit_serves_until_a_trial_has_finished(history, monkeypatch) -> None:
     monkeypatch.setattr(batched_tpe, "MANY", 60)
     monkeypatch.setattr(batched_tpe, "AT_ONCE", 3)
     monkeypatch.setattr(batched_tpe, "MOST_SUGGESTIONS", 3)
-    fits: Fits = {}
+    fits = Fits()
     study, make = history(80), ours(fits)
     seen = []
     for number in range(9):
         suggested(study, 1, make)
-        seen.append(fits[frozenset(SPACE)])
+        seen.append(fits.by_names[frozenset(SPACE)])
         if number == 4:
             study.tell(len(study.trials) - 1, 0.0)
     assert [seen.index(fit) for fit in seen] == [0, 1, 1, 1, 4, 5, 5, 5, 8]
@@ -128,9 +129,11 @@ def test_a_fit_serves_until_a_trial_has_finished(history, monkeypatch) -> None:
 def test_suggestions_depend_on_nothing_but_the_history(history, monkeypatch) -> None:
     """So that a driver that was killed between two of them goes on as it would have."""
     monkeypatch.setattr(batched_tpe, "MANY", 60)
-    whole = suggested(history(80), 5, ours({}))
+    whole = suggested(history(80), 5, ours(Fits()))
     interrupted = history(80)
-    assert suggested(interrupted, 2, ours({})) + suggested(interrupted, 3, ours({})) == whole
+    assert (
+        suggested(interrupted, 2, ours(Fits())) + suggested(interrupted, 3, ours(Fits())) == whole
+    )
 
 
 def test_a_density_is_that_of_optuna() -> None:
