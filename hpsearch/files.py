@@ -11,7 +11,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -49,6 +50,24 @@ def write_bytes(path: Path, data: bytes, *, is_flushed: bool = True) -> None:
     finally:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
             temporary.unlink()
+
+
+FEW = 16  # pieces of work that are done one after another
+WRITERS = 16  # threads that wait for the disk together
+
+
+def do_together(works: Sequence[Callable[[], None]]) -> None:
+    """Do pieces of work that wait for the disk, many at a time; raises what the first one raised.
+
+    A file that survives a loss of power takes milliseconds, in which the disk could take others.
+    """
+    if len(works) <= FEW:
+        for work in works:
+            work()
+        return
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
 
 
 def write_json(path: Path, data: Any, *, is_flushed: bool = True) -> None:

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import read_json, write_json, write_text
+from hpsearch.files import FEW, do_together, read_json, write_json, write_text
 
 
 def names(folder: Path) -> set[str]:
@@ -79,3 +81,21 @@ def test_what_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", broken)
     with pytest.raises(DiskError, match="cannot be read"):
         read_json(tmp_path / "data.json")
+
+
+def test_work_that_waits_for_the_disk_is_done_together_and_its_fault_is_heard():
+    done, waiting = [], threading.Barrier(4, timeout=30)
+
+    def work(number: int) -> None:
+        if number < 4:
+            waiting.wait()  # as many at a time: one after another they would wait for ever
+        if number == 30:
+            raise DiskError("full")
+        done.append(number)
+
+    with pytest.raises(DiskError, match="full"):
+        do_together([partial(work, number) for number in range(40)])
+    assert sorted(done) == [number for number in range(40) if number != 30]
+    few: list[int] = []
+    do_together([partial(few.append, number) for number in range(FEW)])
+    assert few == [*range(FEW)]

@@ -7,6 +7,7 @@ executor does not know of after `Executor.patience` seconds never began.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import CorruptError
+from hpsearch.files import do_together
 from hpsearch.study.breeding.lineage import island_of, lineage_of
 from hpsearch.study.config_texts import ConfigTexts
 from hpsearch.study.observe import Observation
@@ -24,6 +26,9 @@ from hpsearch.study.records import Job, Trial
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """seconds without submissions after one that failed, doubled each time"""
+
+
+WRITTEN_AT_ONCE = 200  # jobs between two looks at the lease
 
 
 class Jobs(DriverPart):
@@ -137,8 +142,8 @@ class Jobs(DriverPart):
         # they go on from a step that all have saved.
         refills = self._study.refills and seconds > 0
         pause = seconds_between(self._study.spec.executor.jobs)
-        for job, plan in plans.items():
-            self._recorder.keep_lease()  # many files may take long
+
+        def write(job: JobDir, plan: tuple[Assignment, ...]) -> None:
             self.write_trials(plan)
             job.plan.write(
                 JobPlan(
@@ -150,6 +155,11 @@ class Jobs(DriverPart):
                     ranks=executor.ranks,
                 )
             )
+
+        works = [partial(write, job, plan) for job, plan in plans.items()]
+        for start in range(0, len(works), WRITTEN_AT_ONCE):
+            self._recorder.keep_lease()  # many files may take long
+            do_together(works[start : start + WRITTEN_AT_ONCE])
         return list(plans)
 
     def _new_job(self, index: int = 0) -> JobDir:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -10,7 +11,7 @@ from hpsearch.cluster import failures
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import last_lines
+from hpsearch.files import do_together, last_lines
 from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import Event
@@ -198,11 +199,14 @@ class Results(DriverPart):
             for outcome in outcomes:
                 metrics, failure = outcome.result.metrics, outcome.result.kind
                 self._trials.tell(outcome.trial, outcome.stop, metrics, failure=failure)
-        for outcome in outcomes:
+
+        def write(outcome: Outcome) -> None:
             trial, files = outcome.trial, self._folder.trial(outcome.trial.number)
             files.write_result(told[trial.number])
             if trial.token is not None:
                 files.control.write(Control(trial.token, stop=outcome.stop))
+
+        do_together([partial(write, outcome) for outcome in outcomes])
         event = self._recorder.event
         return {number: event("told", trial=number, data=data) for number, data in told.items()}
 
