@@ -71,6 +71,10 @@ class StorageError(HpsearchError):
     exit_code = 5
 
 
+class OthersTrialsError(StorageError):
+    """Another process has added trials to a study; they are read now, and asking again helps."""
+
+
 class StorageUnavailableError(StorageError):
     """The database is away or locked now; the same may work later without any change."""
 

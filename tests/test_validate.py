@@ -229,6 +229,15 @@ def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> Study
     return study
 
 
+def test_a_job_that_has_ended_counts_with_all_its_trials(tmp_path):
+    """Its last heartbeat names none, as none trains any more."""
+    study, folder = load(tmp_path), begun(tmp_path, {"00000": [10.0] * 3})
+    before = forecast(study, folder)
+    file = folder.job("00000").heartbeat
+    file.replace(replace(file.required(), members=()))
+    assert forecast(study, folder) == before
+
+
 @pytest.mark.parametrize(("num", "cores"), [(2, 2 * 3), (1, 3)])
 def test_a_job_that_began_with_fewer_ranks_costs_those_alone(tmp_path, num, cores):
     """Of four that were asked for; with one rank alone a heartbeat names none."""

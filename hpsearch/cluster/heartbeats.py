@@ -4,9 +4,12 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat, RankHeartbeat
+from hpsearch.errors import DiskError
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two heartbeats of a job
 FILES_PER_SECOND = 50  # that all jobs of a study may write together, up to the longest interval
@@ -21,7 +24,8 @@ def seconds_between(num_jobs: int) -> float:
 class Heartbeats:
     """Gives a job's heartbeats, at most one in an interval, but before and after long work.
 
-    One follows whatever was told of a trial: the driver looks for news where a heartbeat has some.
+    After an evaluation or the end of a trial it gives one at once: the driver looks into files only
+    where a heartbeat has news.
     """
 
     def __init__(self, file: RecordFile[JobHeartbeat], seconds: float) -> None:
@@ -70,6 +74,16 @@ class Heartbeats:
         """Give a heartbeat for more trials, else the driver would believe that they never began."""
         self._members |= {member.trial: member for member in members}
         self._write(is_busy=True)
+
+    def give_last(self) -> None:
+        """Say of those that train as before, but without a word of news, once the job may end.
+
+        The driver then looks into their files until the job is gone: other jobs may share its
+        task of the scheduler, and go on for hours.
+        """
+        self._members = {n: replace(own, measured=None) for n, own in self._members.items()}
+        with suppress(DiskError):
+            self._write(is_busy=False)
 
     def _write(self, *, is_busy: bool) -> None:
         self._next = time.monotonic() + self._seconds

@@ -120,6 +120,7 @@ class JobTraining:
             if not self._is_torn:
                 self._checkpoints.save_whole(self._slots)
             self._fail(error)
+            self._heartbeats.give_last()
             raise
         finally:
             if group is not None:
@@ -208,6 +209,7 @@ class JobTraining:
                 speed, samples = self._steps_per_second, self._evaluations.samples
                 self._watcher(TrainingProgress(steps, speed, metrics, samples))
             self._finish()
+            self._beat()  # also before others come, which may take minutes to begin
             self._admit()
             self._beat()
         for row in self._slots.members:
@@ -215,6 +217,8 @@ class JobTraining:
         self._checkpoints.wait()
         for row, member in self._slots.members.items():
             member.end("interrupted", self._slots.steps[row])
+        if self._slots.members:
+            self._heartbeats.give_last()
 
     def _member_places(self) -> list[MemberPlace]:
         for row, member in self._slots.members.items():
@@ -368,6 +372,7 @@ class JobTraining:
         try:
             for row, member in list(self._slots.members.items()):
                 member.end("failed", steps.get(row, 0), kind=HUNG, message=sentence)
+            self._heartbeats.give_last()
         finally:
             # The stuck thread would never hear of anything milder.
             os._exit(TrainingFailedError.exit_code)

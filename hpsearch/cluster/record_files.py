@@ -65,7 +65,7 @@ class RecordFile(Generic[T]):
         return None
 
     def stamp(self) -> Stamp | None:
-        """Return what is another one once the file was replaced; None without a file.
+        """Return a stamp, which differs once the file was replaced; None without a file.
 
         The file is opened for it: a file system that machines share may otherwise answer from what
         it knew a minute ago.

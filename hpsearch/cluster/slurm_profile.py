@@ -7,7 +7,7 @@ patterns; ``setup`` is shell.
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,12 @@ _RULES = {
 SbatchOptions = dict[str, str | int | bool]
 
 TAKEN = {
-    **dict.fromkeys(("partition", "account", "qos", "constraint", "nodes"), "the key of that name"),
+    **{name: name for name in ("partition", "account", "qos", "constraint", "nodes")},
     **dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-task"), "gpus_per_task"),
+    "gpus-per-socket": "gpus_per_task",
     **dict.fromkeys(("ntasks", "ntasks-per-node", "tasks-per-node"), "tasks_per_job"),
-    "cpus-per-task": "cpus_per_task",
+    **{f"ntasks-per-{part}": "tasks_per_job" for part in ("core", "socket", "gpu")},
+    **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), "cpus_per_task"),
     **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), "memory_gib"),
     **dict.fromkeys(("time", "time-min"), "walltime_minutes"),
     "signal": "signal_delay_seconds",
@@ -47,6 +49,7 @@ OWN = frozenset(
         *("job-name", "output", "error", "input", "open-mode", "chdir", "wrap", "parsable"),
         *("requeue", "no-requeue", "export", "export-file", "wait", "test-only", "dependency"),
         *("hold", "kill-on-invalid-dep", "overcommit", "clusters", "nodefile", "help", "version"),
+        *("quiet", "no-kill"),
     )
 )
 """options of sbatch by which hpsearch finds its jobs again, or that would keep it from doing so"""
@@ -71,7 +74,7 @@ class DriverProfile:
 
     def check(self) -> Iterator[str]:
         yield from _name_problems(self)
-        yield from _sbatch_problems(self.sbatch)
+        yield from _sbatch_problems(self)
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class SlurmProfile:
 
     def check(self) -> Iterator[str]:
         yield from _name_problems(self)
-        yield from _sbatch_problems(self.sbatch)
+        yield from _sbatch_problems(self)
         if self.gpu_type is not None and self.gpus_per_task == 0:
             yield f"gpu_type must be null while gpus_per_task is 0, but is {self.gpu_type!r}"
         if self.signal_delay_seconds >= self.walltime_minutes * 60:
@@ -221,14 +224,20 @@ def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:
     return [*profile.setup, f"export PYTHONPATH={path}", "export PYTHONSAFEPATH=1"]
 
 
-def _sbatch_problems(sbatch: SbatchOptions) -> Iterator[str]:
-    for name, value in sbatch.items():
+def _sbatch_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:
+    keys = {key.name for key in fields(profile)}
+    for name, value in profile.sbatch.items():
+        longer = sorted(own for own in (*TAKEN, *OWN) if own.startswith(name))
         if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
             yield f"sbatch must name options by their long names, without --, but names {name!r}"
         elif name in TAKEN:
-            yield f"sbatch.{name} is for hpsearch to give; say it by {TAKEN[name]} instead"
+            key = TAKEN[name]
+            remedy = f"say it by {key} instead" if key in keys else "the driver needs one CPU alone"
+            yield f"sbatch.{name} is for hpsearch to give; {remedy}"
         elif name in OWN:
             yield f"sbatch.{name} is for hpsearch to give, which could lose its jobs by it"
+        elif longer:  # sbatch takes abbreviations
+            yield f"sbatch must name options by their whole names, but {name} begins {longer[0]}"
         elif value is False:
             yield f"sbatch.{name} must be true, or have a value; leave it out instead of false"
         elif isinstance(value, str) and not re.fullmatch(r"[\x20-\x7e]+", value):

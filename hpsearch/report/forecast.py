@@ -117,7 +117,8 @@ def _is_of(study: Study, folder: StudyDir) -> bool:
 def _speed(job: JobDir, plan: JobPlan) -> float:
     said = job.heartbeat.try_read()
     if said is not None:
-        return said.steps_per_second * len(said.members)
+        # The last heartbeat of a job that has ended names none.
+        return said.steps_per_second * (len(said.members) or len(plan.assignments))
     # A job of an older version, see `AttemptDir.heartbeat`.
     beats = (
         job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()

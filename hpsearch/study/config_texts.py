@@ -23,7 +23,7 @@ class ConfigTexts:
         self._templates: dict[str, Template] = {}
 
     def of(self, trial: Trial) -> str:
-        """Return the configuration of a trial, as `yaml_file.dump` would."""
+        """Return the configuration of a trial as YAML; its lines may be cut at other places."""
         settings = self._study.settings_of(trial)
         numbers = {path: own for path, own in settings.items() if type(own) in (int, float)}
         rest = sorted((path, own) for path, own in settings.items() if path not in numbers)

@@ -8,7 +8,7 @@ is looked up at the executor by the next tick. So the next one continues.
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from optuna.exceptions import ExperimentalWarning
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.records import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError
+from hpsearch.errors import ConflictError, OthersTrialsError
 from hpsearch.files import write_json
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
@@ -62,9 +62,8 @@ def groups(
     return sorted(jobs, key=lambda group: group[0].number)
 
 
-ASKED_AT_ONCE = (
-    50  # trials recorded in one transaction, or one job's; a driver that dies leaves those
-)
+ASKED_AT_ONCE = 50
+"""trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
 ASKING_SECONDS = 15.0  # of a round, after which jobs are submitted for those that there are
 
 
@@ -109,6 +108,7 @@ class Driver(DriverPart):
             self._recorder.record("started")
 
     def tick(self) -> None:
+        self.is_hurried = False
         self._recorder.renew_lease()
         self._heed()
         self._look()
@@ -191,7 +191,6 @@ class Driver(DriverPart):
         Trials that an interruption put back count as a whole job for each job that they were in,
         which would run still.
         """
-        self.is_hurried = False
         if self.state.status != RUNNING:
             return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
@@ -202,7 +201,8 @@ class Driver(DriverPart):
         whole = self._study.spec.executor.members_per_job  # else a round would leave jobs half full
         at_once = whole * max(1, ASKED_AT_ONCE // whole)
         while places > 0 and self._will_ask() and not self.is_hurried:
-            places -= self._ask_for(min(places, at_once))
+            with suppress(OthersTrialsError):  # a user's, who has enqueued some: they come first
+                places -= self._ask_for(min(places, at_once))
             self.is_hurried = places > 0 and self._clock() >= end
 
     def _will_ask(self) -> bool:
@@ -250,6 +250,8 @@ class Driver(DriverPart):
             # What is left is of other shapes than those pilots take, and waits for a job.
             room = self._free_jobs() + self._pilots.num_leaving
             self._pilots.close_idle(at_most=max(0, len(not_given) - room))
+        if self.is_hurried:  # more will come in a moment, which fill up the jobs of each shape
+            not_given = [group for group in not_given if len(group) == members_per_job]
         self._jobs.submit(not_given[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
@@ -10,6 +11,7 @@ from hpsearch.cluster.record_files import Stamp
 from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import do_together
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
@@ -52,19 +54,19 @@ class RunningAttempt:
     job: Job
     status: JobStatus | None  # of the job; None where the executor does not know it
     aged: AgedHeartbeat | None  # the last one that the job gave for it
-    has_begun: bool  # the job, which gave any heartbeat
+    job_has_begun: bool  # it has given a heartbeat
     said: MemberHeartbeat | None  # what the last one says, where it says that there is news
     silence: float | None  # seconds without a heartbeat, None while they say little
-    is_gone: bool  # the job
+    job_is_gone: bool
 
     @property
     def trains(self) -> bool:
         """Whether it has no result yet, by the job's last word."""
-        return self.said is not None and not self.is_gone and self.silence is None
+        return self.said is not None and not self.job_is_gone and self.silence is None
 
     @property
     def waits(self) -> bool:
-        return not self.has_begun and self.status is not None and self.status.phase == "queued"
+        return not self.job_has_begun and self.status is not None and self.status.phase == "queued"
 
 
 class Silences:
@@ -151,7 +153,7 @@ class Observer:
         return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats, speeds)
 
     def _read(
-        self, attempts: Sequence["RunningAttempt"]
+        self, attempts: Sequence[RunningAttempt]
     ) -> tuple[dict[int, AttemptResult], list[CurveReport]]:
         """Return results, by trial, and reports, of the attempts of which there may be news."""
         before, self._looked = self._looked, {}
@@ -162,37 +164,47 @@ class Observer:
                 self._looked[attempt.trial.number] = known
             elif not attempt.waits:
                 news.append(attempt)
-        ended = [(own.trial.number, self._result(own)) for own in news if not own.trains]
+        results: dict[int, AttemptResult | None] = {}
+
+        def read_result(own: RunningAttempt) -> None:
+            results[own.trial.number] = self._result(own)
+
+        do_together([partial(read_result, own) for own in news if not own.trains])
         reports: list[CurveReport] = []
         for attempt in news:
-            more = self._new_reports(attempt.trial) if attempt.trial.told is None else []
-            if more is not None:
-                reports += more
-                if attempt.said is not None:
-                    self._looked[attempt.trial.number] = attempt.said
-        return {number: own for number, own in sorted(ended) if own is not None}, reports
+            more, last = self._new_reports(attempt.trial)
+            reports += more
+            # A shared file system may show a file as it was before the heartbeat.
+            if attempt.said is not None and last >= (attempt.said.measured or 0):
+                self._looked[attempt.trial.number] = attempt.said
+        ended = sorted(results)
+        return {n: own for n in ended if (own := results[n]) is not None}, reports
 
-    def _new_reports(self, trial: Trial) -> list[CurveReport] | None:
-        """Return the new values; None while they cannot be read, as of a shared file system."""
-        try:
-            return self._reports(trial)
-        except (CorruptError, DiskError):
-            return None
+    def _new_reports(self, trial: Trial) -> tuple[list[CurveReport], int]:
+        """Return the new values, and the last step that the file holds; -1 if it cannot be read.
 
-    def _reports(self, trial: Trial) -> list[CurveReport]:
-        """Return the new values; of a step that stands there twice, the first counts."""
+        Of a step that stands there twice, the first counts.
+        """
         reports: dict[int, CurveReport] = {}
-        for row in self.folder.trial(trial.number).read_metrics():
-            match row:
-                case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
-                    match metrics.get(self.metric):
-                        case {"value": float(value)} if isfinite(value):
-                            is_last = row.get("last") is True
-                            report = CurveReport(step, trial.number, value, is_last)
-                            reports.setdefault(step, report)
-        return [report for step, report in reports.items() if self.is_rung(trial, step)]
+        last = 0
+        try:
+            for row in self.folder.trial(trial.number).read_metrics():
+                match row:
+                    case {"step": int(step), "metrics": {**metrics}}:
+                        last = max(last, step)
+                        match metrics.get(self.metric):
+                            case {"value": float(value)} if isfinite(value):
+                                is_last = row.get("last") is True
+                                report = CurveReport(step, trial.number, value, is_last)
+                                reports.setdefault(step, report)
+        except (CorruptError, DiskError):
+            return [], -1
+        if trial.told is not None:
+            return [], last
+        new = [own for step, own in reports.items() if step not in trial.reported]
+        return [own for own in new if self.is_rung(trial, own.step)], last
 
-    def _result(self, own: "RunningAttempt") -> AttemptResult | None:
+    def _result(self, own: RunningAttempt) -> AttemptResult | None:
         """Return how the running attempt ended; one whose job is gone without a word is lost.
 
         A job that was asked to leave and had nothing to save yet was interrupted, and so was one
@@ -213,7 +225,7 @@ class Observer:
             return None  # no news, as above
         except CorruptError as error:
             has_begun, message = True, str(error)
-        if not own.is_gone:
+        if not own.job_is_gone:
             if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from hpsearch.errors import StorageUnavailableError
+from hpsearch.errors import OthersTrialsError
 
 _NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
@@ -112,7 +112,7 @@ def insert_trials(
 ) -> list[int]:
     """Write running trials, whose numbers come next, and return their ids.
 
-    Raises StorageUnavailableError, and writes nothing, where another process has added trials.
+    Raises OthersTrialsError, and writes nothing, where another process has added trials.
     """
     with _create_scoped_session(storage.scoped_session) as session:
         # As Optuna does: no other thread may count the trials meanwhile.
@@ -129,9 +129,7 @@ def insert_trials(
         session.add_all(trials)
         session.flush()
         if trials[0].count_past_trials(session) != unwritten[0].number:
-            raise StorageUnavailableError(
-                "another process has added trials to this study, which are now read as well"
-            )
+            raise OthersTrialsError("another process has added trials to this study; ask again")
         ids = [int(trial.trial_id) for trial in trials]
         pairs = list(zip(ids, unwritten, strict=True))
         distributions = {id(d): d for trial in unwritten for d in trial.distributions.values()}
@@ -208,8 +206,9 @@ def write_changes(
     """Write changes in one transaction; what had arrived before is replaced.
 
     Calls ``fence`` first, which may raise: other transactions are fenced before they flush, and
-    these statements flush nothing. Raises UpdateFinishedTrialError, and writes nothing, if one of
-    the trials has ended, unless these changes ``may_have_arrived``.
+    these statements flush nothing. Raises UpdateFinishedTrialError, and writes nothing, if a trial
+    of ``changes.ends`` has ended already, unless these changes ``may_have_arrived``; values and
+    attributes are not checked, which the fence keeps other writers from.
     """
     with _create_scoped_session(storage.scoped_session) as session:
         fence(session)
@@ -271,7 +270,7 @@ Last = TypeVar("Last", int, str)
 
 
 def _by_last(keys: Iterable[tuple[int, Last]]) -> dict[Last, list[int]]:
-    """Return the ids of trials by what they stand with."""
+    """Return the ids of trials, by the step or key that comes with them."""
     ids: dict[Last, list[int]] = {}
     for trial_id, last in keys:
         ids.setdefault(last, []).append(trial_id)

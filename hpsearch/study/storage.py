@@ -30,7 +30,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from hpsearch.errors import StorageError, StorageUnavailableError
+from hpsearch.errors import OthersTrialsError, StorageError, StorageUnavailableError
 from hpsearch.study.engine import create_directory, engine_options, persist, show_lost_connections
 from hpsearch.study.rows import Changes, End, as_read, find_written, insert_trials, write_changes
 from hpsearch.study.url import hide_password
@@ -191,7 +191,7 @@ class MirroredStorage(BaseStorage):
 
     @contextmanager
     def together(self, study_id: int) -> Iterator[None]:
-        """Write what becomes of running trials in the block in one transaction, at its end.
+        """Write what becomes of running trials in the block, by one thread, in one transaction.
 
         If it cannot be written, or the block raises, all trials are read anew.
         """
@@ -390,7 +390,7 @@ class MirroredStorage(BaseStorage):
         """Forget the trials of a study if the database goes away: a change may have arrived."""
         try:
             yield
-        except StorageUnavailableError:
+        except (StorageUnavailableError, OthersTrialsError):
             self._forget(study_id)
             raise
 

@@ -13,10 +13,11 @@ from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
 from hpsearch.errors import ConflictError
-from hpsearch.schema import leaves
+from hpsearch.schema import Config, leaves
 from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
+from hpsearch.study.space import ALGORITHM
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
@@ -260,23 +261,30 @@ class Shapes:
     """Names of shapes, worked out once for all trials that differ in what members may differ in."""
 
     def __init__(self, study: Study) -> None:
-        configs = [*study.bases.values(), *study.founders]
-        bases = [read_config(config, source="a base") for config in configs]
-        self._free = set.intersection(*map(_free_paths, bases)) & {*study.space.parameters}
-        self._known: dict[Hashable, str | None] = {}
-        """None where a trial of the key shares what members of the bases may differ in"""
+        bases: list[tuple[str | int, Config]] = [*study.bases.items(), *enumerate(study.founders)]
+        self._free = {
+            base: _free_paths(read_config(config, source="a base")) & {*study.space.parameters}
+            for base, config in bases
+        }
+        """by algorithm, or founder: the parameters in which members may differ"""
+        self._first = next(iter(study.bases))
+        self._known: dict[str, str | None] = {}
+        """None where a trial of the key shares what members of its base may differ in"""
 
     def of(self, trial: Trial, config_of: Callable[[Trial], TrainerConfig]) -> str:
-        rest = sorted(item for item in trial.last_params.items() if item[0] not in self._free)
-        origin = trial.origin
-        key = repr((rest, None if origin is None else (origin.founder, origin.steps)))
+        params, origin = trial.last_params, trial.origin
+        founder = None if origin is None else origin.founder
+        base = params.get(ALGORITHM, self._first) if founder is None else founder
+        free = self._free[base]
+        rest = sorted(item for item in params.items() if item[0] not in free)
+        key = repr((base, rest, None if origin is None else origin.steps))
         shape = self._known.get(key)
         if shape is None:
             if len(self._known) == MOST_SHAPES:
                 self._known.clear()
             config = config_of(trial)
             shape = shape_key(config)
-            is_for_all = self._free <= _free_paths(config)
+            is_for_all = free & params.keys() <= _free_paths(config)
             self._known[key] = shape if is_for_all else None
         return shape
 

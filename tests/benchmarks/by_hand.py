@@ -24,11 +24,12 @@ MEASURE_INTERVAL, NUM_GAMES = 200, 2000
 OWN_STEPS, UPDATES_PER_STEP = 2400, 2
 PUBLISHED_STEPS = 100_000
 NAME = "by-hand"
+MANY_TRIALS = 1000  # more than a study has
 SEED_TRAINER = Path(__file__).with_name("seed_trainer.py")
 BASE = rows.ROOT / "studies/trainers/choose_first.yaml"
 
 
-def published(trial: optuna.Trial) -> SeedSettings:
+def published(trial: optuna.Trial, seed: int) -> SeedSettings:
     """Return the seed's trainer with its published settings, but for what is searched."""
     learning = SeedLearning(
         net_arch=["r256", "r256"],
@@ -50,10 +51,11 @@ def published(trial: optuna.Trial) -> SeedSettings:
         er_steps=trial.suggest_int("er_steps", 12_500, 62_500),
         measure_interval=2000,
         num_games=NUM_GAMES,
+        seed=seed,
     )
 
 
-def as_ours(trial: optuna.Trial) -> SeedSettings:
+def as_ours(trial: optuna.Trial, seed: int) -> SeedSettings:
     """Return the seed's trainer with the settings of choose_first.yaml, its rollouts 20 moves."""
     learning = SeedLearning(
         net_arch=[64, 64],
@@ -76,23 +78,28 @@ def as_ours(trial: optuna.Trial) -> SeedSettings:
         er_steps=UPDATES_PER_STEP * trial.suggest_int("er_steps", 300, 1500),
         measure_interval=UPDATES_PER_STEP * MEASURE_INTERVAL,
         num_games=NUM_GAMES,
+        seed=seed,
     )
 
 
-def train_by(settings: Callable[[optuna.Trial], SeedSettings]) -> Callable[..., list[str]]:
+Command = Callable[[optuna.Trial, int, Path], list[str]]
+"""from a trial, the seed of its training, and its folder"""
+
+
+def train_by(settings: Callable[[optuna.Trial, int], SeedSettings]) -> Command:
     """Return what gives the command of a trial that the seed's trainer trains."""
 
-    def command(trial: optuna.Trial, folder: Path) -> list[str]:
-        write_settings(settings(trial), folder / "settings.json")
+    def command(trial: optuna.Trial, seed: int, folder: Path) -> list[str]:
+        write_settings(settings(trial, seed), folder / "settings.json")
         return [sys.executable, str(SEED_TRAINER), str(folder / "settings.json"), str(folder)]
 
     return command
 
 
-def our_command(trial: optuna.Trial, folder: Path) -> list[str]:
+def our_command(trial: optuna.Trial, seed: int, folder: Path) -> list[str]:
     """Return the command of a trial that our trainer trains alone."""
     keys = {
-        "seed": trial.number,
+        "seed": seed,
         "host.optim.args.lr": trial.suggest_float("lr", 1e-4, 3e-3, log=True),
         "host.gamma": trial.suggest_float("gamma", 0.8, 0.97),
         "host.steps_before_update_target": trial.suggest_int("target", 20, 200, log=True),
@@ -105,7 +112,7 @@ def our_command(trial: optuna.Trial, folder: Path) -> list[str]:
     return [sys.executable, "-m", "hpsearch.cli", "train", str(BASE), *given, *options]
 
 
-COMMANDS: dict[str, Callable[[optuna.Trial, Path], list[str]]] = {
+COMMANDS: dict[str, Command] = {
     "seed as published": train_by(published),
     "seed, our settings": train_by(as_ours),
     "ours, one member": our_command,
@@ -132,7 +139,8 @@ def main() -> None:
     def objective(trial: optuna.Trial) -> float:
         own = folder / f"trial-{trial.number}"
         own.mkdir()
-        done = subprocess.run(COMMANDS[way](trial, own), capture_output=True, text=True)
+        command = COMMANDS[way](trial, seed * MANY_TRIALS + trial.number, own)
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
         last = (own / "metrics.jsonl").read_text().splitlines()[-1]

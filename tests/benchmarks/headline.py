@@ -34,7 +34,7 @@ from typing import Any
 
 import page
 import rows
-from by_hand import BASE, COMMANDS, MEASURE_INTERVAL, NUM_GAMES, create_study
+from by_hand import BASE, COMMANDS, MANY_TRIALS, MEASURE_INTERVAL, NUM_GAMES, create_study
 from seed_trainer import METRIC
 
 from hpsearch import yaml_file
@@ -43,9 +43,8 @@ from hpsearch.cluster.machine import num_cores
 LEVELS = (0.12, 0.14, 0.155)
 OURS = "hpsearch"
 STUDY = rows.ROOT / "studies/choose_first.yaml"
-MANY_TRIALS = 1000
 POLL_SECONDS = 0.2
-MERCY_SECONDS = 20.0
+END_SECONDS = 20.0  # for processes to end by themselves
 
 
 def commands(way: str, seed: int, folder: Path) -> list[list[str]]:
@@ -103,7 +102,7 @@ def _started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[byte
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(MERCY_SECONDS)
+            process.wait(END_SECONDS)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,5 +1,6 @@
 """The page's section on the headline: how long until a search has found a strong host."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ def table(rows: Sequence[Row]) -> str:
         ratios = [
             f"{'>' if seconds > _limit(own) else ''}{min(seconds, _limit(own)) / our:.1f}"
             for seconds, our in zip((_median(own, way, each) for each in levels), ours, strict=True)
+            if our < math.inf
         ]
         times = "" if way == OURS else ", ".join(ratios)
         lines.append([name, str(len({row["seed"] for row in own})), *cells, times])
@@ -71,7 +73,7 @@ def seconds_of(rows: Sequence[Row], way: str, level: float) -> list[float]:
 
 
 def _median(rows: Sequence[Row], way: str, level: float) -> float:
-    return statistics.median_high(seconds_of(rows, way, level))
+    return statistics.median_high(seconds_of(rows, way, level) or [math.inf])
 
 
 def _limit(rows: Sequence[Row]) -> float:

@@ -42,6 +42,7 @@ class SeedSettings:
     er_steps: int  # after which it is reached, in a straight line
     measure_interval: int
     num_games: int  # of a measurement
+    seed: int
 
 
 class SeedTrainer:
@@ -133,6 +134,7 @@ def main() -> None:
     """Train, and append what is measured."""
     settings, folder = read_settings(Path(sys.argv[1])), Path(sys.argv[2])
     torch.set_num_threads(1)
+    torch.manual_seed(settings.seed)
     trainer = SeedTrainer(settings)
     with (folder / "metrics.jsonl").open("a") as curve:
         while trainer.step < settings.steps:

@@ -233,9 +233,11 @@ def test_more_options_of_sbatch(load):
 @pytest.mark.parametrize(
     ("sbatch", "problem"),
     [
-        ({"partition": "gpu"}, "sbatch.partition is for hpsearch to give; say it by the key of"),
-        ({"gpus": 4}, "sbatch.gpus is for hpsearch to give; say it by gpus_per_task instead"),
-        ({"array": "1-4"}, "say it by array_parallelism instead"),
+        ({"partition": "gpu"}, "sbatch.partition is for hpsearch to give; say it by partition in"),
+        ({"mem": "4G"}, "sbatch.mem is for hpsearch to give; say it by memory_gib instead"),
+        ({"gpus": 4}, "sbatch.gpus is for hpsearch to give; "),
+        ({"quiet": True}, "sbatch.quiet is for hpsearch to give, which could lose its jobs"),
+        ({"requeu": True}, "by their whole names, but requeu begins requeue"),
         ({"requeue": True}, "sbatch.requeue is for hpsearch to give, which could lose its jobs"),
         ({"job-name": "x"}, "sbatch.job-name is for hpsearch"),
         ({"--nice": 1}, "sbatch must name options by their long names, without --"),
@@ -251,3 +253,11 @@ def test_options_that_hpsearch_gives_are_refused(load, sbatch, problem, of_drive
     changes = {"driver": driver | own} if of_driver else own
     with pytest.raises(ConfigError, match=re.escape(problem)):
         load(changes)
+
+
+def test_the_remedy_is_a_key_that_there_is(load):
+    driver = plain_profile()["driver"]
+    with pytest.raises(ConfigError, match="say it by gpus_per_task instead"):
+        load({"sbatch": {"gpus": 4}})
+    with pytest.raises(ConfigError, match="the driver needs one CPU alone"):
+        load({"driver": driver | {"sbatch": {"gpus": 4}}})

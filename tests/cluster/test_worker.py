@@ -15,7 +15,7 @@ from hpsearch.cluster import team
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control
-from hpsearch.cluster.study_dir import AttemptDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
 from hpsearch.cluster.team import Team
 from hpsearch.cluster.worker import run_job
 from hpsearch.errors import ConflictError, DiskError
@@ -321,6 +321,13 @@ def test_an_error_of_the_code_is_every_members_end(tmp_path, monkeypatch, new_jo
         ended = result(job.study, number)
         assert (ended.status, ended.kind, ended.step) == ("failed", "code", 0)
         assert "no such thing" in ended.message
+    assert_nothing_is_taken_for_known(job)
+
+
+def assert_nothing_is_taken_for_known(job: JobDir) -> None:
+    """Before, the driver took them for training, while other jobs of the same SLURM job went on."""
+    last = job.heartbeat.required().members
+    assert [(member.trial, member.measured) for member in last] == [(0, None), (1, None)]
 
 
 def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):

@@ -1,9 +1,11 @@
 """Optuna's own contract for storages, held by the mirrored one, and the mirror against SQL."""
 
+import copy
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ from optuna.storages import RDBStorage
 from optuna.storages._rdb.models import BaseModel, VersionInfoModel
 from optuna.study import StudyDirection
 from optuna.testing.pytest_storages import StorageTestCase
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from servers import plain_trials
 from sqlalchemy import Engine
 
 from hpsearch.errors import StorageError, StorageUnavailableError
+from hpsearch.study import storage as storage_module
 from hpsearch.study.storage import MirroredStorage, open_storage
 
 TESTS_OF_MICROSECONDS = (
@@ -218,6 +221,53 @@ def test_every_write_that_arrived_although_it_failed_is_there_once(
     assert (trials[1].params, trials[1].intermediate_values) == ({"lr": 0.01}, {1: 0.5})
     assert (trials[1].user_attrs, trials[1].system_attrs) == ({"user": 1}, {"system": 2})
     assert trials[1].values == [0.25]
+
+
+@pytest.mark.parametrize("name", ["insert_trials", "write_changes"])
+def test_trials_written_together_that_arrived_although_it_failed_are_there_once(
+    storage: MirroredStorage, url: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    study_id = storage.create_new_study([StudyDirection.MINIMIZE])
+    storage.write_behind()
+    write, calls = getattr(storage_module, name), []
+
+    def lose_the_first_answer(*given: Any, **named: Any) -> Any:
+        written = write(*given, **named)
+        calls.append(named)
+        if len(calls) == 1:
+            raise optuna.exceptions.StorageInternalError from lost_connection()
+        return written
+
+    monkeypatch.setattr(storage_module, name, lose_the_first_answer)
+    trials = [storage.create_new_trial(study_id) for _ in range(3)]
+    for trial in trials:
+        storage.set_trial_param(trial, "lr", 0.01, DISTRIBUTIONS["lr"])
+    storage.keep(study_id)
+    written = [trial._trial_id for trial in storage.get_all_trials(study_id)]
+    with storage.together(study_id):
+        storage.set_trial_user_attr(written[0], "user", 1)
+        storage.set_trial_intermediate_value(written[1], 1, 0.5)
+        storage.set_trial_state_values(written[1], TrialState.COMPLETE, [0.25])
+    # New trials are looked up, what they report and end with is written again.
+    assert len(calls) == (1 if name == "insert_trials" else 2)
+    own = storage.get_all_trials(study_id)
+    assert [without_fractions(trial) for trial in own] == [
+        without_fractions(trial) for trial in plain_trials(url, study_id)
+    ]
+    assert [trial.number for trial in own] == [0, 1, 2]
+    assert (own[0].user_attrs, own[1].values) == ({"user": 1}, [0.25])
+
+
+def without_fractions(trial: FrozenTrial) -> FrozenTrial:
+    """Return a trial with whole seconds, as MySQL keeps them; nothing is decided by the rest."""
+    other = copy.copy(trial)
+    other.datetime_start = _whole(trial.datetime_start)
+    other.datetime_complete = _whole(trial.datetime_complete)
+    return other
+
+
+def _whole(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(microsecond=0)
 
 
 def test_trials_are_read_anew_after_the_database_was_away(

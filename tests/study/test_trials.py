@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.samplers import build_pruner, build_sampler
-from hpsearch.study.spec import Study
+from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.config import TrainerConfig, shape_key
@@ -234,3 +234,19 @@ def test_a_shape_is_worked_out_once_for_all_that_differ_in_what_members_may_diff
         every[0].told = "finished"
         assert trials.shape(every[0]) == shapes[0]
         assert (trials.steps(every[0]), trials.config(every[0]).steps) == (16, 16)
+
+
+def test_shapes_of_two_algorithms_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, made = load_spec(Path(__file__).parents[2] / "studies/a100.yaml"), []
+
+    def counted(config: TrainerConfig) -> str:
+        made.append(config.algorithm)
+        return shape_key(config)
+
+    monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
+    monkeypatch.chdir(tmp_path)
+    with trials_of(study) as trials:
+        every = [ask(trials, range(number), [], ()) for number in range(12)]
+        shapes = [trials.shape(trial) for trial in every]
+        assert sorted(made) == ["dqn", "ppo"]
+        assert shapes == [shape_key(trials.config(trial)) for trial in every]

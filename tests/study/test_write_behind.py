@@ -15,7 +15,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 
-from hpsearch.errors import StorageUnavailableError
+from hpsearch.errors import OthersTrialsError, StorageUnavailableError
 from hpsearch.study.rows import Changes, End, insert_trials, write_changes
 from hpsearch.study.storage import UNWRITTEN, MirroredStorage, open_storage
 
@@ -210,7 +210,7 @@ def test_trials_that_another_process_added_are_read(
 ) -> None:
     ask(study, storage)
     optuna.load_study(study_name="s", storage=storage.url).enqueue_trial({"lr": 0.5})
-    with pytest.raises(StorageUnavailableError, match="another process has added trials"):
+    with pytest.raises(OthersTrialsError, match="another process has added trials"):
         ask(study, storage)
     assert (ask(study, storage).number, stored(storage)[1].params["lr"]) == (1, 0.5)
 
