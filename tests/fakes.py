@@ -256,12 +256,15 @@ class FakeExecutor:
 
     def _begin(self, known: FakeJob, members: list[Member]) -> None:
         known.left += members
-        saved = [_saved(member) for member in members]
-        steps = steps_to_resume(saved, in_step=not known.plan.refills)
-        for member, step in zip(members, steps, strict=True):
-            first = member.lineage.first_step if step is None else step
+        # As of `resuming.go_on`: what they have made since they began, which differs by parents.
+        firsts = [member.lineage.first_step for member in members]
+        saved = zip(members, firsts, strict=True)
+        made = [{step - start for step in _saved(member)} for member, start in saved]
+        steps = steps_to_resume(made, in_step=not known.plan.refills)
+        for member, start, age in zip(members, firsts, steps, strict=True):
+            first = start + (age or 0)
             known.step[member.assignment.trial] = first
-            if step is None and member.lineage.parents:
+            if age is None and member.lineage.parents:
                 _save(member, first)
             member.trial.forget_metrics_after(first)
             member.attempt.start.write(Start(first))

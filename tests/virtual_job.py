@@ -227,10 +227,13 @@ class SimulatedJob:
         self._members.clear()
 
     def _resume(self, members: list[Member]) -> None:
-        saved = [_saved(member) for member in members]
-        steps = steps_to_resume(saved, in_step=not self._plan.refills)
-        for member, place in zip(members, steps, strict=True):
-            step = member.lineage.first_step if place is None else place
+        # As of `resuming.go_on`: what they have made since they began, which differs by parents.
+        firsts = [member.lineage.first_step for member in members]
+        saved = zip(members, firsts, strict=True)
+        made = [{step - first for step in _saved(member)} for member, first in saved]
+        steps = steps_to_resume(made, in_step=not self._plan.refills)
+        for member, first, place in zip(members, firsts, steps, strict=True):
+            step = first + (place or 0)
             self._step[member.assignment.trial] = step
             if place is None and member.lineage.parents:
                 _save(member, step)

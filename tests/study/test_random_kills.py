@@ -50,7 +50,7 @@ MACHINES = Faults(
     zombies=0.5,
     crashes=2.0,
     out_of_memory=1.0,
-    hangs=1.0,
+    hangs=2.0,
     walltime=900.0,
 )
 CALLS = CallFaults(slow=0.1, lost=0.1, refused=0.1, stale=0.1, repeated=0.1)
