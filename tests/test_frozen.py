@@ -19,6 +19,7 @@ CHANGING = {
     "dashboard.app.ResponseCache",
     "dashboard.app.StudyConclusions",
     "study.batched_tpe.Fit",
+    "study.batched_tpe.Fits",
     "study.gauges.GaugeServer",
     "study.observe.Observer",
     "study.recorder.Outage",
