@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtual_job import Teaching, simulated_games
+from virtual_job import Teaching, resumed_steps, simulated_games
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import (
     Member,
     TrialQueue,
-    steps_to_resume,
     steps_until_next,
     steps_until_together,
 )
@@ -256,15 +255,12 @@ class FakeExecutor:
 
     def _begin(self, known: FakeJob, members: list[Member]) -> None:
         known.left += members
-        # As of `resuming.go_on`: what they have made since they began, which differs by parents.
-        firsts = [member.lineage.first_step for member in members]
-        saved = zip(members, firsts, strict=True)
-        made = [{step - start for step in _saved(member)} for member, start in saved]
-        steps = steps_to_resume(made, in_step=not known.plan.refills)
-        for member, start, age in zip(members, firsts, steps, strict=True):
-            first = start + (age or 0)
+        saved = [_saved(member) for member in members]
+        steps = resumed_steps(members, saved, in_step=not known.plan.refills)
+        for member, step in zip(members, steps, strict=True):
+            first = member.lineage.first_step if step is None else step
             known.step[member.assignment.trial] = first
-            if age is None and member.lineage.parents:
+            if step is None and member.lineage.parents:
                 _save(member, first)
             member.trial.forget_metrics_after(first)
             member.attempt.start.write(Start(first))

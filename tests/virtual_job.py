@@ -16,7 +16,7 @@ import functools
 import hashlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -227,13 +227,10 @@ class SimulatedJob:
         self._members.clear()
 
     def _resume(self, members: list[Member]) -> None:
-        # As of `resuming.go_on`: what they have made since they began, which differs by parents.
-        firsts = [member.lineage.first_step for member in members]
-        saved = zip(members, firsts, strict=True)
-        made = [{step - first for step in _saved(member)} for member, first in saved]
-        steps = steps_to_resume(made, in_step=not self._plan.refills)
-        for member, first, place in zip(members, firsts, steps, strict=True):
-            step = first + (place or 0)
+        saved = [_saved(member) for member in members]
+        steps = resumed_steps(members, saved, in_step=not self._plan.refills)
+        for member, place in zip(members, steps, strict=True):
+            step = member.lineage.first_step if place is None else place
             self._step[member.assignment.trial] = step
             if place is None and member.lineage.parents:
                 _save(member, step)
@@ -335,6 +332,19 @@ class SimulatedJob:
         value = self._course.value(member.config, self._step_of(member))
         names = metric_names(member.config.measured_against())
         return {name: Rho(value, value - HALF_WIDTH, value + HALF_WIDTH, 0.0, 20) for name in names}
+
+
+def resumed_steps(
+    members: Sequence[Member], saved: Sequence[Collection[int]], *, in_step: bool
+) -> list[int | None]:
+    """Return the steps of the saved checkpoints from which members go on; None for a beginning.
+
+    As in `resuming.go_on`, what each has made since it began counts: beginnings differ by parents.
+    """
+    firsts = [member.lineage.first_step for member in members]
+    made = [{step - first for step in own} for own, first in zip(saved, firsts, strict=True)]
+    ages = steps_to_resume(made, in_step=in_step)
+    return [None if age is None else first + age for first, age in zip(firsts, ages, strict=True)]
 
 
 def _due(config: TrainerConfig) -> tuple[int, int, int]:
