@@ -3,10 +3,9 @@
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,15 +35,16 @@ def on_terminal(folder: Path, *arguments: str, env: dict[str, str] | None = None
         start_new_session=True,
     )
     os.close(theirs)
-    text, deadline = b"", time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        if select.select([ours], [], [], 0.1)[0]:
-            try:
+    text = b""
+    try:
+        with suppress(OSError):  # the writer has ended
+            while True:
                 text += os.read(ours, 65536)
-            except OSError:  # the writer has ended
-                break
-    os.close(ours)
-    assert process.wait(PATIENCE_SECONDS) == 0, text.decode()
+        assert process.wait(PATIENCE_SECONDS) == 0, text.decode()
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
     return text.decode()
 
 
