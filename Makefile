@@ -43,7 +43,7 @@ QUICK := tests/game tests/population tests/audit tests/test_imports.py tests/tes
 	tests/study/test_observe.py tests/study/test_policy.py tests/study/test_requests.py \
 	tests/study/test_space.py tests/study/test_spec.py tests/study/test_state.py tests/study/test_trials.py
 
-.PHONY: install dev quickstart quick test loops slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
+.PHONY: install dev quickstart quick test loops slow beside alone exhaustive slurm simulate bench model-check lint format types layers check docs clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -104,6 +104,9 @@ model-check:                           ## the drivers' protocol in TLA+, by TLC;
 	done
 
 check: lint types layers               ## what needs no running
+
+docs: dev                              ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 lint: dev
 	$(BIN)/ruff check .

@@ -12,7 +12,8 @@ from gc import freeze, set_threshold
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
-from hpsearch import __version__, errors
+from hpsearch import errors
+from hpsearch.cluster.machine import let_threads_wait
 from hpsearch.commands.begin import init, validate
 from hpsearch.commands.command import Argument, Command, command
 from hpsearch.commands.derive import breed, confirm, replay
@@ -20,10 +21,23 @@ from hpsearch.commands.export import export, report
 from hpsearch.commands.housekeeping import audit, doctor, gc
 from hpsearch.commands.measure import crossplay, evaluate
 from hpsearch.commands.read import best, lineage, ls, status, trials
-from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop, submit, tick
+from hpsearch.commands.run import (
+    cancel,
+    drive,
+    enqueue,
+    notify,
+    pause,
+    resume,
+    retry,
+    run,
+    stop,
+    submit,
+    tick,
+)
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
 from hpsearch.names import runs_option
+from hpsearch.package import __version__
 from hpsearch.printable import printable_streams, say
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -66,11 +80,11 @@ def completion(shell: str) -> None:
 
 COMMANDS = {
     "begin": (init, validate, doctor, completion),
-    "run": (run, submit, pause, resume, stop, cancel, retry, breed, train),
+    "run": (run, submit, pause, resume, stop, cancel, retry, enqueue, breed, train),
     "look": (ls, status, trials, best, lineage, dashboard, tensorboard),
     "compare": (confirm, replay, crossplay, evaluate),
     "take away": (export, report),
-    "plumbing": (gc, audit, checkpoint, drive, tick),
+    "plumbing": (gc, audit, checkpoint, notify, drive, tick),
 }
 """all commands, by the group in which the help lists them"""
 NAMES = tuple(subcommand.name for subcommand in chain.from_iterable(COMMANDS.values()))
@@ -109,16 +123,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
             say(f"trials that failed because the disk was full are tried again by: {again}")
         return errors.DiskError.exit_code
-
-
-def let_threads_wait() -> None:
-    """Let threads that wait for each other sleep soon; read when torch is imported, and by jobs.
-
-    By default they spin for milliseconds, and starve where other programs run too. To sleep at once
-    makes those that share short work slower where they are alone.
-    """
-    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():  # a user's choice stays
-        os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 
 def _say_error(error: Exception) -> int:

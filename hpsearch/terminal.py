@@ -1,7 +1,8 @@
 """The console that all commands print on, and what it can show."""
 
+import io
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,9 +20,24 @@ class Terminal(Console):
     """
 
     def __init__(
-        self, *, stderr: bool = False, width: int | None = None, soft_wrap: bool = False
+        self,
+        *,
+        stderr: bool = False,
+        width: int | None = None,
+        soft_wrap: bool = False,
+        is_recorded: bool = False,
     ) -> None:
-        super().__init__(stderr=stderr, width=width, soft_wrap=soft_wrap, markup=False, emoji=False)
+        """Print on stdout or stderr; what ``is_recorded`` is kept for `export_html` alone."""
+        super().__init__(
+            stderr=stderr,
+            width=width,
+            soft_wrap=soft_wrap,
+            markup=False,
+            emoji=False,
+            record=is_recorded,
+            file=io.StringIO() if is_recorded else None,
+            force_jupyter=False if is_recorded else None,
+        )
 
     @property
     def file(self) -> IO[str]:
@@ -42,6 +58,24 @@ class Terminal(Console):
                 yield segment
             else:
                 yield Segment(printable(segment.text), segment.style)
+
+
+HTML_WIDTH = 100  # characters of a line
+_PRE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
+
+
+def to_html(draw: Callable[[Console], None]) -> str:
+    """Return what is drawn on a console as HTML, in which no text is markup."""
+    console = Terminal(width=HTML_WIDTH, is_recorded=True)
+    draw(console)
+    return console.export_html(inline_styles=True, code_format=_PRE)
+
+
+def to_text(draw: Callable[[Console], None]) -> str:
+    """Return what is drawn on a console as plain text."""
+    console = Terminal(width=HTML_WIDTH, is_recorded=True)
+    draw(console)
+    return console.export_text()
 
 
 def text_table(

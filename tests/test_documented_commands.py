@@ -25,7 +25,15 @@ PAGES = {
     path: (ROOT / path).read_text()
     for path in (
         "README.md",
+        "docs/tutorial.md",
         "docs/commands.md",
+        "docs/api.md",
+        "docs/concepts.md",
+        "docs/guides/algorithm.md",
+        "docs/guides/by_hand.md",
+        "docs/guides/cluster.md",
+        "docs/guides/hironaka.md",
+        "docs/guides/report.md",
         "docs/players.md",
         "docs/breeding.md",
         "docs/confirming.md",

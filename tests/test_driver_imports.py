@@ -8,8 +8,8 @@ import pytest
 from cli_tools import write_study, write_trainer
 from views import Story
 
+from hpsearch.api import background
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.commands import background
 
 LOOKING = ("analysis", "audit", "dashboard", "doctor", "export", "report")
 """rooms that a driver must not load"""
@@ -17,7 +17,7 @@ DRIVEN = """
 import json, sys
 from pathlib import Path
 import hpsearch.cli
-from hpsearch.commands import driving
+from hpsearch.api import driving
 from hpsearch.study.driver import Driver
 
 class NoMachines:

@@ -22,7 +22,7 @@ from cli_tools import (
     write_trainer,
 )
 
-from hpsearch.commands import driving
+from hpsearch.api import driving
 from hpsearch.commands.run import pause
 from hpsearch.errors import UsageError
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from cli_tools import write_study, write_trainer
 
-from hpsearch.cli import let_threads_wait
-from hpsearch.cluster.machine import useful_threads
+from hpsearch.api import executors
+from hpsearch.cluster.machine import let_threads_wait, useful_threads
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import executors, train
+from hpsearch.commands import train
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers.config import read_config
 

@@ -64,11 +64,17 @@ def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
 
 def _learned(path: Path, device: torch.device) -> ExaminedPlayer:
     players = {role: load_player(path, role, device) for role in saved_roles(path)}
+    step = next(iter(players.values())).step
+    return of_saved_players(f"{path.parent.parent.name} at step {step:,}", path, players)
+
+
+def of_saved_players(name: str, place: Path, players: Mapping[str, SavedPlayer]) -> ExaminedPlayer:
+    """Return the players of one training, by their roles, who lie at ``place``."""
     policies = {role: player.policy for role, player in players.items()}
     player = next(iter(players.values()))
     return ExaminedPlayer(
-        f"{path.parent.parent.name} at step {player.step:,}",
-        checkpoint=path,
+        name,
+        checkpoint=place,
         host=policies.get("host"),
         agent=policies.get("agent"),
         game=game_config(player.config),

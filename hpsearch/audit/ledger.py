@@ -167,7 +167,7 @@ def _requested(ledger: Ledger, event: Event) -> Blames:
     verb, again = event.data["verb"], event.data["trials"]
     if event.data["id"] in ledger.requests:
         yield f"repeats the request {shown(event.data['id'])}"
-    if verb != "retry" and verb not in VERBS:
+    if verb not in (*VERBS, "retry", "enqueue"):
         yield f"asks for {shown(verb)}, which is unknown"
     ledger.requests.add(event.data["id"])
     ledger.status = VERBS.get(verb, ledger.status)

@@ -49,7 +49,9 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Problems:
     for trial in books.trials:
         if trial.number in ledger.trials:
             continue
-        if trial.state == RUNNING and trial.number > newest:
+        if trial.state in ("WAITING", RUNNING) and trial.attrs.get("request") in ledger.requests:
+            yield Open(trial.number, "a user enqueued it, and no event asks for it yet")
+        elif trial.state == RUNNING and trial.number > newest:
             yield Open(trial.number, "it was created, and no event asks for it yet")
         elif not (trial.state == "FAIL" and "origin" in trial.attrs):  # of a plan that was given up
             message = f"Optuna has it as {trial.state}, but no event asks for it"

@@ -5,9 +5,8 @@ import signal
 import site
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
-import hpsearch
+from hpsearch.package import FOLDER
 
 
 @contextmanager
@@ -37,7 +36,7 @@ def same_code() -> dict[str, str]:
 
     Python would look first in the folder where it is started, for every module.
     """
-    safe, parent = {"PYTHONSAFEPATH": "1"}, str(Path(hpsearch.__file__).absolute().parents[1])
+    safe, parent = {"PYTHONSAFEPATH": "1"}, str(FOLDER.absolute().parent)
     if parent in (*site.getsitepackages(), site.getusersitepackages()):
         return safe
     paths = filter(None, (parent, os.environ.get("PYTHONPATH")))

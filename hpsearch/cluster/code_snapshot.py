@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-import hpsearch
 from hpsearch.errors import unwritten
 from hpsearch.files import write_json
+from hpsearch.package import FOLDER, __version__
 
 _LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
 def take_snapshot(parent: Path) -> Path:
     """Copy the running package to ``parent``/<hash>/ unless it is there; return the copy."""
-    package = Path(hpsearch.__file__).parent
     folder = parent / code_hash()
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
@@ -28,7 +27,7 @@ def take_snapshot(parent: Path) -> Path:
             os.utime(folder)  # the newest is the one that jobs to come run
             return folder
         ignore = shutil.ignore_patterns(*_LEFT_OUT)
-        shutil.copytree(package, temporary / package.name, ignore=ignore)
+        shutil.copytree(FOLDER, temporary / FOLDER.name, ignore=ignore)
         for path in temporary.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         write_json(temporary / "code.json", {"hash": folder.name, "commit": str(code_commit())})
@@ -51,10 +50,10 @@ def _reason(error: OSError) -> str:
 
 def code_hash() -> str:
     """Return 12 hex digits of the names and contents of the running package's files."""
-    package, total = Path(hpsearch.__file__).parent, hashlib.sha256()
-    for path in sorted(package.rglob("*")):
-        if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(package).parts}:
-            total.update(str(path.relative_to(package)).encode() + b"\0")
+    total = hashlib.sha256()
+    for path in sorted(FOLDER.rglob("*")):
+        if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(FOLDER).parts}:
+            total.update(str(path.relative_to(FOLDER)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]
 
@@ -66,7 +65,7 @@ def code_commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(Path(hpsearch.__file__).parent), *arguments]
+    command = ["git", "-C", str(FOLDER), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -82,7 +81,7 @@ PACKAGES: Final = (
 
 def versions() -> dict[str, str]:
     """Return the versions of what plays, by package; packages that are missing are left out."""
-    by_package = {"hpsearch": hpsearch.__version__, "python": platform.python_version()}
+    by_package = {"hpsearch": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             by_package[package] = version(package)

@@ -29,6 +29,16 @@ SETTLING_SECONDS = 10.0
 """for which a job waits for all that it wants before it takes fewer: the last job may just end"""
 
 
+def let_threads_wait() -> None:
+    """Let threads that wait for each other sleep soon; read when torch is imported, and by jobs.
+
+    By default they spin for milliseconds, and starve where other programs run too. To sleep at once
+    makes those that share short work slower where they are alone.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():  # a user's choice stays
+        os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
+
+
 @dataclass(frozen=True)
 class Gpu:
     name: str  # as CUDA_VISIBLE_DEVICES names it: an index or a UUID

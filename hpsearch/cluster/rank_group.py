@@ -19,10 +19,10 @@ import torch
 from torch import distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 
-import hpsearch
 from hpsearch.cluster.code_snapshot import code_hash
 from hpsearch.cluster.failures import RankLostError, kind_of, message_of
 from hpsearch.errors import ConflictError
+from hpsearch.package import __version__
 from hpsearch.trainers.ranks import Ranks
 
 MEETING_SECONDS = 120.0  # in which all ranks must have come
@@ -88,7 +88,7 @@ class RankGroup:
             world_size=size,
             timeout=_FOREVER,
         )
-        codes = self.ranks.told_by_all((hpsearch.__version__, code_hash()))
+        codes = self.ranks.told_by_all((__version__, code_hash()))
         self._has_met.set()
         if len(set(codes)) > 1:
             listed = ", ".join(

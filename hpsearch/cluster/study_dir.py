@@ -47,6 +47,7 @@ class StudyDir(Folder):
     given_total = Place("given-total.json")  # the number of trials that `run --trials` gave
     log = Place("driver.log")  # what the driver did, a line each
     output = Place("driver.out")  # what a driver without a terminal printed
+    notices = Place("notices.log")  # which notices were sent, or why not
     driver = Place("driver.json")  # where the driver runs, its last round, its scheduler calls
     driver_start = Place("driver-start.json")  # the driver last started without a terminal
     driver_start_lock = Place("driver-start.lock")  # held by the command that starts one

@@ -1,19 +1,15 @@
 """hpsearch init, validate: a study to begin with; a study file checked, with what it costs."""
 
 import json
-import shlex
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch.commands.command import JSON, STUDY, argument, command, flag, option
-from hpsearch.errors import ConfigError, HpsearchError, StorageError, UsageError
-from hpsearch.names import check_places
+from hpsearch.errors import UsageError
 
 if TYPE_CHECKING:
     from hpsearch.report.forecast import Forecast
-    from hpsearch.study.spec import Study
     from hpsearch.study.templates import Written
 
 
@@ -118,72 +114,33 @@ JOBS = {"trials": "a job of trials", "driver": "the driver"}
 )
 def validate(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch import yaml_file
-    from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.report.forecast import forecast
-    from hpsearch.study.spec_warnings import example_trial, warnings_of
+    from hpsearch.api.study_check import check_study
 
     path = Path(study)
-    check_places(path, runs)
-    read = _load(path, runs)
-    example, cost = example_trial(read), forecast(read, StudyDir(runs / read.spec.name))
-    number, sbatch = read.space.num_configurations(), _sbatch(read)
+    check = check_study(path, runs)
     if as_json:
         plain = {
-            "study": read.spec.name,
-            "configurations": number,
-            "trials": read.spec.budget.trials,
-            "remarks": warnings_of(read),
-            "cost": asdict(cost),
-            "sbatch": sbatch,
-            "example": example.config,
-            "example_params": example.params,
+            "study": check.study,
+            "configurations": check.configurations,
+            "trials": check.trials,
+            "remarks": check.warnings,
+            "cost": asdict(check.cost),
+            "sbatch": check.sbatch,
+            "example": check.example.config,
+            "example_params": check.example.params,
         }
         print(json.dumps(plain, indent=1))
         return
-    size = "infinitely many" if number is None else str(number)
-    print(f"{path} is a valid study: {read.spec.budget.trials} trials of {size} configurations")
-    print(f"cost: {cost_text(cost)}")
-    for warning in warnings_of(read):
+    size = "infinitely many" if check.configurations is None else str(check.configurations)
+    print(f"{path} is a valid study: {check.trials} trials of {size} configurations")
+    print(f"cost: {cost_text(check.cost)}")
+    for warning in check.warnings:
         print(f"note: {warning}")
-    for job, lines in sbatch.items():
+    for job, lines in check.sbatch.items():
         print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
+    example = check.example
     print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")
     print(f"its complete trainer configuration:\n\n{yaml_file.dump(example.config)}")
-
-
-def _load(path: Path, runs: Path) -> "Study":
-    """Return the study of a file; raises every fault of it, and every secret that is missing."""
-    from hpsearch.study.spec import load_study
-
-    missing = list(_missing_secrets(path))
-    try:
-        study = load_study(path, runs)
-    except ConfigError as error:
-        raise ConfigError(str(path), [*error.problems, *missing]) from error
-    if missing:
-        raise ConfigError(str(path), missing)
-    return study
-
-
-def _missing_secrets(path: Path) -> Iterator[str]:
-    from hpsearch import yaml_file
-    from hpsearch.study.spec import read_sections
-    from hpsearch.study.spec_checks import section_problems
-    from hpsearch.study.url import read_token, storage_url
-
-    sections = read_sections(yaml_file.load(path))
-    storage, prometheus = sections.get("storage"), sections.get("prometheus")
-    if storage is not None and not any(section_problems({"storage": storage})):
-        try:
-            storage_url(sections.get("name", path.stem), storage)
-        except StorageError as error:
-            yield f"storage: {error}"
-    if prometheus is not None:
-        try:
-            read_token(prometheus, path.parent)
-        except HpsearchError as error:
-            key = "prometheus.token"
-            yield f"{error}" if str(error).startswith(key) else f"{key}: {error}"
 
 
 def cost_text(cost: "Forecast") -> str:
@@ -196,30 +153,3 @@ def cost_text(cost: "Forecast") -> str:
         f"{steps}, {bound} {cost.hours:.2g} {cost.unit}, by the {cost.steps_per_second:,.3g} steps "
         f"a second of {cost.source}{together}"
     )
-
-
-def _sbatch(study: "Study") -> dict[str, list[str]]:
-    from hpsearch.cluster.slurm_profile import (
-        driver_options,
-        load_profile,
-        step_options,
-        trial_options,
-    )
-    from hpsearch.study.options import SlurmOptions
-
-    options = study.spec.executor
-    if not isinstance(options, SlurmOptions):
-        return {}
-    profile = load_profile(study.path.parent / options.profile)
-    trials = trial_options(profile, options.ranks, options.min_ranks)
-    asked = {"trials": trials, "driver": driver_options(profile.driver)}
-    lines = {job: [*map(_quoted, asked[job]), *profile.setup] for job in asked}
-    lines["trials"].append(
-        shlex.join(["srun", *step_options(profile, options.ranks, options.min_ranks)])
-    )
-    return lines
-
-
-def _quoted(option: str) -> str:
-    name, equals, value = option.partition("=")
-    return f"#SBATCH {name}{equals}{shlex.quote(value) if equals else ''}"

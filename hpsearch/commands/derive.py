@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from hpsearch import files
@@ -18,8 +17,8 @@ from hpsearch.commands.command import (
     option,
     positive,
 )
-from hpsearch.errors import INTERRUPTED, UsageError
-from hpsearch.names import NAME_RULE, is_name, runs_option
+from hpsearch.errors import INTERRUPTED
+from hpsearch.names import runs_option
 
 SEEDS = option(
     "--seeds N",
@@ -60,42 +59,27 @@ def confirm(
     submit: bool,
     as_json: bool,
 ) -> int:
-    from hpsearch.analysis import confirmation
-    from hpsearch.commands import deriving
+    from hpsearch.analysis.confirmation import plain_confirmation, print_confirmation
+    from hpsearch.api import deriving
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
-    view = open_view(study, runs)
-    deriving.say_what_goes_on(view)
-    if view.study.spec.population is not None:
-        from hpsearch.analysis.held_out import rerun_last_match  # it loads torch
-
-        options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
-        listed = " and ".join(name for name, value in options.items() if value is not None)
-        if listed:
-            raise UsageError(
-                f"{view.name} breeds a population, whose weights are exported as they are, "
-                f"so nothing is trained; leave out {listed}"
-            )
-        confirmed = rerun_last_match(view, view.study.spec.population, top or deriving.TOP, games)
-    else:
-        go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
-        training = deriving.confirmation_study(view, runs, top, seeds)
-        compared = deriving.compared(view, training)
-        after = deriving.trained(training, runs, go_on, submit=submit, as_json=as_json)
-        if isinstance(after, int):
-            return after
-        from hpsearch.analysis.held_out import compare_seeds  # it loads torch
-
-        confirmed = compare_seeds(view, after, compared, games, best_response)
-    advice = confirmation.advice_text(confirmed, runs_option(runs))
-    confirmed = replace(confirmed, advice=advice)
-    plain = confirmation.plain_confirmation(confirmed)
-    files.write_json(view.folder.confirmation, plain)
+    confirmed = deriving.confirm(
+        open_view(study, runs),
+        runs,
+        top=top,
+        seeds=seeds,
+        games=games,
+        best_response=best_response,
+        submit=submit,
+        as_json=as_json,
+    )
+    if isinstance(confirmed, int):
+        return confirmed
     if as_json:
-        print(json.dumps(plain, indent=1))
+        print(json.dumps(plain_confirmation(confirmed), indent=1))
     else:
-        confirmation.print_confirmation(Terminal(), confirmed)
+        print_confirmation(Terminal(), confirmed)
     return 0
 
 
@@ -130,8 +114,8 @@ def replay(
 ) -> int:
     from hpsearch.analysis import replay as replaying
     from hpsearch.analysis.lineage import num_mixed, read_lineage
+    from hpsearch.api import deriving
     from hpsearch.cluster.study_dir import StudyDir, pin
-    from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
@@ -185,30 +169,22 @@ def breed(
     seed: int | None,
     submit: bool,
 ) -> int:
-    from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.background import leave_to_driver
-    from hpsearch.commands.deriving import bred_study, refuse_driven
-    from hpsearch.commands.foreground import drive_here, say_the_end
-    from hpsearch.study.derived import BRED_SUFFIX, BredSizes
+    from hpsearch.api.background import leave_to_driver
+    from hpsearch.api.deriving import begin_bred
+    from hpsearch.api.foreground import drive_here
+    from hpsearch.commands.ending import say_the_end
+    from hpsearch.study.derived import BredSizes
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
     views = [open_view(study, runs) for study in studies]
-    names = [view.name for view in views]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UsageError(f"{', '.join(twice)} is named twice; name each study once")
-    name = name or f"{names[0]}{BRED_SUFFIX}"
-    if not is_name(name):
-        raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
-    folder = StudyDir((runs / name).absolute())
-    bred = bred_study(views, folder, BredSizes(members, interval, trials, seed))
-    if folder.spec.exists():
-        refuse_driven(open_view(name, runs), runs)
+    bred = begin_bred(views, name, runs, BredSizes(members, interval, trials, seed))
+    name = bred.spec.name
     if submit:
         if not leave_to_driver(bred, runs):
             print(f"{name}: nothing is left to do")
         return 0
-    command_to_go_on = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"
+    names = " ".join(view.name for view in views)
+    command_to_go_on = f"hpsearch breed {names} --name {name}{runs_option(runs)}"
     after = drive_here(bred, runs, Terminal(), command_to_go_on=command_to_go_on)
     return INTERRUPTED if after is None else say_the_end(after, export_best=True)

@@ -3,8 +3,6 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
@@ -18,8 +16,8 @@ from hpsearch.printable import say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hpsearch.api.exporting import ExportedBundle
     from hpsearch.export.text import Format
-    from hpsearch.export.writing import How, Measures
     from hpsearch.report.page.players import MeasuredPlayers
     from hpsearch.study.records import Trial
     from hpsearch.study.view import StudyView
@@ -69,7 +67,10 @@ def export(
     key: Path | None,
     as_json: bool,
 ) -> None:
+    from hpsearch.api.exporting import choose_trials, conditions, export_chosen
+    from hpsearch.export.text import print_verdict
     from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)
     if output is not None:
@@ -78,92 +79,53 @@ def export(
         raise UsageError("--json describes bundles; for a configuration: --format json")
     if form is not None and key is not None:
         raise UsageError("--sign signs bundles; leave out --format, or --sign")
-    is_one = top is None and not pareto
-    if form is not None and not is_one:
+    if form is not None and (top is not None or pareto):
         raise UsageError(
             "--format writes one configuration; choose it with --trial, or leave out --format"
         )
-    confirm = f"hpsearch confirm {view.name}{runs_option(runs)}"
-    trials, remark = _trials(view, trial, top, confirm, pareto=pareto)
-    default = view.folder.best if is_one else view.folder.front if pareto else view.folder.top
+    chosen = choose_trials(view, runs, trial=trial, top=top, pareto=pareto)
     if form is not None:
-        from hpsearch.export.text import config_text
-
-        text = config_text(view.config(trials[0]), form)
-        if output is None:
-            print(text, end="")
-        else:
-            files.write_text(output.absolute(), text)
-            print(f"the configuration of trial {trials[0].number} is in {output.absolute()}")
+        _export_config(view, chosen.trials[0], form, output)
     else:
+        of_several = view.folder.front if pareto else view.folder.top
+        default = view.folder.best if chosen.is_one else of_several
         folder = default if output is None else output.absolute()
-        how = conditions(games, key)
-        _export_bundles(view, trials, folder, how, is_one=is_one, as_json=as_json)
-    if remark is not None:
-        say(remark)
+        exported = export_chosen(view, chosen, folder, conditions(games, key, command_line()))
+        if as_json:
+            measures = [bundle.measures for bundle in exported]
+            plain = measures[0] if chosen.is_one else {"bundles": measures}
+            print(json.dumps({**plain, "folder": str(folder)}, indent=1))
+        else:
+            for bundle in exported:
+                number, rows = bundle.trial.number, bundle.measures["rows"]
+                print_verdict(Terminal(), rows, number, view.config(bundle.trial))
+                print_bundle(Terminal(), bundle)
+    if chosen.warning is not None:
+        say(chosen.warning)
 
 
-def _trials(
-    view: "StudyView", number: int | None, top: int | None, confirm: str, *, pareto: bool
-) -> "tuple[list[Trial], str | None]":
-    from hpsearch.analysis.candidates import the_front, the_top
-    from hpsearch.analysis.confirmation import the_best, unconfirmed
+def _export_config(view: "StudyView", trial: "Trial", form: "Format", output: Path | None) -> None:
+    from hpsearch.export.text import config_text
 
-    if pareto:
-        return the_front(view), None
-    if number is not None:
-        if number not in view.state.trials:
-            numbers = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
-            raise UsageError(f"the study {view.name} has no trial {number}, {numbers}")
-        return [view.state.trials[number]], unconfirmed(view, confirm)
-    best, remark = the_best(view, confirm)
-    if top is None:
-        return [best], remark
-    trials = the_top(view, top, best)
-    if len(trials) < top:
-        say(f"{view.name} has only {len(trials)} to export")
-    return trials, remark
-
-
-def _export_bundles(
-    view: "StudyView",
-    trials: "Sequence[Trial]",
-    folder: Path,
-    how: "How",
-    *,
-    is_one: bool,
-    as_json: bool,
-) -> None:
-    from hpsearch.export.text import print_verdict
-    from hpsearch.export.writing import bundle_names, export_bundle, export_bundles
-    from hpsearch.terminal import Terminal
-
-    if is_one:
-        exported, places = [export_bundle(view, trials[0], folder, how)], [folder]
+    text = config_text(view.config(trial), form)
+    if output is None:
+        print(text, end="")
     else:
-        exported = export_bundles(view, trials, folder, how)
-        places = [folder / name for name in bundle_names(trials)]
-    if as_json:
-        plain = exported[0] if is_one else {"bundles": exported}
-        print(json.dumps({**plain, "folder": str(folder)}, indent=1))
-        return
-    for trial, measures, place in zip(trials, exported, places, strict=True):
-        print_verdict(Terminal(), measures["rows"], trial.number, view.config(trial))
-        print_export(Terminal(), place, measures)
+        files.write_text(output.absolute(), text)
+        print(f"the configuration of trial {trial.number} is in {output.absolute()}")
 
 
-def conditions(num_games: int, key: Path | None) -> "How":
-    from hpsearch.export.writing import How
+def command_line() -> str:
+    """Return the command that this process was given, as the provenance of bundles names it."""
+    return " ".join(("hpsearch", *sys.argv[1:]))
 
-    return How(num_games, " ".join(("hpsearch", *sys.argv[1:])), datetime.now(UTC), key)
 
-
-def print_export(console: "Console", folder: Path, measures: "Measures") -> None:
+def print_bundle(console: "Console", bundle: "ExportedBundle") -> None:
     from hpsearch.export.text import print_rows
     from hpsearch.terminal import print_line
 
-    print_rows(console, f"trial {measures['trial']}", measures["rows"])
-    print_line(console, f"exported to {folder}")
+    print_rows(console, f"trial {bundle.trial.number}", bundle.measures["rows"])
+    print_line(console, f"exported to {bundle.folder}")
 
 
 @command(

@@ -28,7 +28,7 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}
     examples=["", "studies/quickstart.yaml"],
 )
 def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
-    from hpsearch.commands.executors import build_executor
+    from hpsearch.api.executors import build_executor
     from hpsearch.doctor.finding import has_error
     from hpsearch.doctor.machine import read_mounts
     from hpsearch.doctor.preflight import examine_all

@@ -89,19 +89,21 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
     examples=["quickstart", "quickstart --csv > trials.csv"],
 )
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
+    from hpsearch.api.study_handle import StudyHandle
     from hpsearch.report.listing import write_csv
-    from hpsearch.report.text import trial_summary
+    from hpsearch.report.trial_record import plain_record
     from hpsearch.study.view import list_lines, open_view
     from hpsearch.terminal import Terminal
 
+    if as_json:
+        records = StudyHandle(study, runs).trials()
+        print(json.dumps([plain_record(record) for record in records], indent=1))
+        return
     view = open_view(study, runs)
     if as_csv:
         # Its lines end in CRLF, of which a printable stream drops the CR; its cells are printable.
         out = sys.stdout
         write_csv(view, out.stream if isinstance(out, PrintableStream) else out)
-    elif as_json:
-        listed = view.state.trials.values()
-        print(json.dumps([trial_summary(view, trial) for trial in listed], indent=1))
     else:
         header, *lines = list_lines(view)
         Terminal().print(header, style="bold", highlight=False, soft_wrap=True)
@@ -111,14 +113,15 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
 @command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])
 def best(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch.export.text import standing_verdict
-    from hpsearch.report.text import print_best, trial_summary
+    from hpsearch.report.text import print_best
+    from hpsearch.report.trial_record import plain_record, trial_record
     from hpsearch.study.view import best_trial, open_view
     from hpsearch.terminal import Terminal, print_line
 
     view = open_view(study, runs)
     trial = best_trial(view)
     if as_json:
-        print(json.dumps(trial_summary(view, trial), indent=1))
+        print(json.dumps(plain_record(trial_record(view, trial)), indent=1))
     else:
         export = f"hpsearch export {view.name}{runs_option(runs)}"
         unknown = [f"beside other players it is measured by: {export}"]

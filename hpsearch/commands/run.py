@@ -1,17 +1,27 @@
-"""hpsearch run, submit, pause, resume, stop, cancel, retry, drive, tick: let a study go on."""
+"""hpsearch run, submit, pause, resume, stop, cancel, retry, enqueue, drive, tick, notify."""
 
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch import errors
-from hpsearch.cluster.failures import KINDS, stop_flag
-from hpsearch.commands.command import STUDY, Command, command, flag, option, positive
+from hpsearch.cluster.failures import stop_flag
+from hpsearch.commands.command import (
+    STUDY,
+    Command,
+    argument,
+    command,
+    count,
+    flag,
+    option,
+    positive,
+)
 from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
+    from hpsearch.study.options import Occasion
     from hpsearch.study.requests import Verb
 
 
@@ -29,8 +39,9 @@ if TYPE_CHECKING:
     trains=True,
 )
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
-    from hpsearch.commands.driving import find_study
-    from hpsearch.commands.foreground import drive_here, say_the_end
+    from hpsearch.api.driving import find_study
+    from hpsearch.api.foreground import drive_here
+    from hpsearch.commands.ending import say_the_end
     from hpsearch.terminal import Terminal
 
     loaded, _ = find_study(study, runs, trials=trials)
@@ -46,9 +57,9 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     trains=True,
 )
 def drive(study: str, runs: Path) -> int:
+    from hpsearch.api.background import drive_patiently
+    from hpsearch.api.driving import failure_of, find_study, open_outage
     from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.background import drive_patiently
-    from hpsearch.commands.driving import failure_of, find_study, open_outage
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
     from hpsearch.terminal import say
@@ -71,7 +82,7 @@ def drive(study: str, runs: Path) -> int:
         say(f"{failure_of(view)}")
         return errors.StudyFailedError.exit_code
     # Imported here: torch and the rooms that look at studies come with it, which no round needs.
-    from hpsearch.commands.foreground import say_the_end
+    from hpsearch.commands.ending import say_the_end
 
     try:
         return say_the_end(view, export_best=True)
@@ -89,7 +100,7 @@ def drive(study: str, runs: Path) -> int:
     trains=True,
 )
 def tick(study: str, runs: Path) -> None:
-    from hpsearch.commands.driving import failure_of, find_study, opened_driver
+    from hpsearch.api.driving import failure_of, find_study, opened_driver
     from hpsearch.study.state import FAILED
     from hpsearch.study.view import StudyView, standing_line
 
@@ -111,8 +122,8 @@ def tick(study: str, runs: Path) -> None:
     trains=True,
 )
 def submit(study: str, runs: Path) -> None:
-    from hpsearch.commands.background import leave_to_driver
-    from hpsearch.commands.driving import find_study
+    from hpsearch.api.background import leave_to_driver
+    from hpsearch.api.driving import find_study
 
     loaded, _ = find_study(study, runs)
     if not leave_to_driver(loaded, runs):
@@ -120,15 +131,9 @@ def submit(study: str, runs: Path) -> None:
 
 
 def request(verb: "Verb", study: str, runs: Path) -> None:
-    from hpsearch.commands.background import ask, refuse_what_changes_nothing
-    from hpsearch.commands.driving import study_to_resume
-    from hpsearch.study.requests import Request
-    from hpsearch.study.view import open_view
+    from hpsearch.api.study_handle import StudyHandle
 
-    view = open_view(study, runs)
-    loaded = study_to_resume(view) if verb == "resume" else view.study
-    refuse_what_changes_nothing(view, loaded, verb)
-    ask(view, loaded, runs, Request(verb))
+    StudyHandle(study, runs).request(verb)
 
 
 _VERBS: "dict[Verb, str]" = {
@@ -154,38 +159,53 @@ pause, resume, stop, cancel = (
     trains=True,
 )
 def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> None:
-    from hpsearch.commands.background import ask
-    from hpsearch.study.requests import Request
-    from hpsearch.study.view import open_view
+    from hpsearch.api.study_handle import StudyHandle
 
-    for kind in kinds:
-        if kind not in KINDS:
-            raise errors.UsageError(errors.unknown_name("kind of failure", kind, KINDS))
+    StudyHandle(study, runs).retry(kinds=kinds, trials=numbers)
+
+
+@command(
+    "let the next trial have values of your own",
+    *STUDY,
+    argument(
+        "settings", "KEY=VALUE", "a parameter of the space, such as host.gamma=0.9", count="+"
+    ),
+    examples=["quickstart host.gamma=0.95"],
+)
+def enqueue(study: str, settings: Sequence[str], runs: Path) -> None:
+    from hpsearch.api.steering import read_settings
+    from hpsearch.api.study_handle import StudyHandle
+
+    StudyHandle(study, runs).enqueue(read_settings(settings))
+
+
+@command(
+    "send the notices of a study now: what drivers call, and a way to try them",
+    *STUDY,
+    option(
+        "--of OCCASION",
+        "those of this occasion alone: %(choices)s; default: all, to try them",
+        choices=("ended", "failed", "stalled", "best"),
+        to="occasion",
+    ),
+    option(
+        "--notice N", "the one at this place of the file's list alone, from 0", count, to="place"
+    ),
+    examples=["quickstart"],
+)
+def notify(study: str, runs: Path, *, occasion: "Occasion | None", place: int | None) -> int:
+    from hpsearch.api.notices import due_notices, send_notice
+    from hpsearch.report.text import print_status, status_summary
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import say, to_text
+
     view = open_view(study, runs)
-    if view.study.spec.population is not None:
-        raise errors.UsageError(
-            f"{study} is a population, in which selection decides what comes after a failure, so "
-            f"nothing is left to try again; look at it with: hpsearch status {study}"
-        )
-    for number in numbers:
-        if number not in view.state.trials:
-            raise errors.UsageError(
-                f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
-            )
-    chosen = tuple(
-        trial.number
-        for trial in view.state.failed_for_good()
-        if (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
-    )
-    may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
-    if not chosen and not may_have_failed:
-        raise errors.UsageError(
-            f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
-        )
-    who = "its driver takes them up" if view.is_driven else "a driver is started for them"
-    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
-    if may_have_failed:
-        trials += ", and any that failed since its last driver looked,"
-    print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
-    kinds = () if numbers else tuple(kinds or KINDS)
-    ask(view, view.study, runs, Request("retry", chosen, kinds))
+    text = to_text(lambda console: print_status(console, view, status_summary(view)))
+    code = 0
+    for notice in due_notices(view, occasion, place):
+        try:
+            print(f"{view.name}: told {send_notice(notice, view, text, occasion)}", flush=True)
+        except errors.HpsearchError as error:
+            say(f"{error}")
+            code = errors.HpsearchError.exit_code
+    return code

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from hpsearch.printable import say
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
+    from hpsearch.api.study_handle import StudyHandle
     from hpsearch.dashboard.app import OfferedFiles, StudyConclusions
     from hpsearch.dashboard.server import Server
     from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
@@ -44,7 +46,7 @@ def _port(port: int) -> Argument:
     *STUDY,
     HOST,
     _port(8080),
-    flag("--write", "let notes be written; nothing else is ever changed", to="writes"),
+    flag("--write", "let notes be written, and show buttons that steer the study", to="writes"),
     examples=["quickstart", "quickstart --port 0 --write"],
 )
 def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> None:
@@ -53,6 +55,7 @@ def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> 
             "the dashboard needs Optuna's: pip install 'hpsearch[dashboard]', or pip install "
             "optuna-dashboard"
         )
+    from hpsearch.api.study_handle import StudyHandle
     from hpsearch.dashboard.server import bind
     from hpsearch.dashboard.storage import TrialSource
 
@@ -61,17 +64,26 @@ def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> 
         closing(TrialSource(study, runs)) as source,
         stop_flag((signal.SIGINT, signal.SIGTERM)) as stop,
     ):
-        _serve_dashboard(source, server, stop, host, writes=writes)
+        steered = StudyHandle(study, runs) if writes else None
+        _serve_dashboard(source, server, stop, host, steered)
 
 
 def _serve_dashboard(
-    source: "TrialSource", server: "Server", stop: StopFlag, host: str, *, writes: bool
+    source: "TrialSource",
+    server: "Server",
+    stop: StopFlag,
+    host: str,
+    steered: "StudyHandle | None",
 ) -> None:
+    """Serve it, read-only unless there is a study that users may steer and write notes of."""
     from optuna_dashboard import wsgi
 
+    from hpsearch.api.steering import steer
     from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, StudyConclusions
+    from hpsearch.dashboard.steering import Steering, steering_html
     from hpsearch.dashboard.storage import ReadOnlyStorage
 
+    writes = steered is not None
     storage = ReadOnlyStorage(source.head, source.write_note if writes else None)
     files = OfferedFiles()
 
@@ -81,12 +93,16 @@ def _serve_dashboard(
 
     refresh()
     conclusions = StudyConclusions(wsgi(storage, artifact_store=files))
+    conclusions.buttons = steering_html() if writes else ""
     _add(source, storage, files, conclusions)
     cache = ResponseCache(conclusions, lambda: storage.changed_at)
-    writable = "notes can be written" if writes else "read-only"
+    application: WSGIApplication = ReadOnly(cache, writes=writes)
+    if steered is not None:
+        application = Steering(application, partial(steer, steered))
+    writable = "which can be steered" if writes else "read-only"
     what = f"the dashboard of {source.head.name}, {writable}"
     page = f"/dashboard/studies/{source.head.study_id}"
-    with _guarded(server, ReadOnly(cache, writes=writes), host, what, page):
+    with _guarded(server, application, host, what, page):
         first = f"/api/studies/{source.head.study_id}"
         threading.Thread(target=cache.prepare, args=(first,), daemon=True).start()
         drawn, event = time.monotonic(), source.view.state.last_event
@@ -201,5 +217,5 @@ def _guarded(
             machine = f"{getpass.getuser()}@{socket.gethostname()}"
             print(f"  ssh -L {port}:{name}:{port} {machine}", flush=True)
         else:
-            say(f"{name} is reached from other machines too; everyone with the address can look")
+            say(f"{name} is reached from other machines too; everyone with the address can use it")
         yield

@@ -34,11 +34,12 @@ READING: Final = ("GET", "HEAD")
 NOTE: Final = re.compile(r"/api/studies/\d+(/\d+)?/note/?")  # of the study, or of a trial
 READ_ONLY: Final = (
     "this dashboard is read-only, so nothing was changed; hpsearch dashboard STUDY --write lets "
-    "notes be written"
+    "notes be written and the study be steered"
 )
 NOTES_ALONE: Final = (
     "nothing was changed: the dashboard writes notes alone, because only the driver changes a "
-    "study and its trials; see hpsearch pause, stop, cancel and retry"
+    "study and its trials; the buttons above each page ask it to, as hpsearch pause, stop, cancel, "
+    "retry and enqueue do"
 )
 
 
@@ -140,11 +141,12 @@ def _collected(inner: "WSGIApplication", environ: "WSGIEnvironment") -> tuple[st
 PAGE: Final = re.compile(r"/dashboard(/.*)?")
 KEPT_BY_BROWSERS: Final = ("etag", "last-modified", "cache-control")
 IMPORTANCES: Final = re.compile(r"/api/studies/\d+/param_importances/?")
-BANNER: Final = (
-    '<p style="position:relative;z-index:1;margin:64px 0 -64px;padding:10px 16px 10px 84px;'
-    'font:15px/1.4 sans-serif;background:#fff7e0;color:#222">{}</p>'
-)
+ABOVE: Final = '<div style="position:relative;z-index:1;margin:64px 0 -64px">{}</div>'
 """between the dashboard's bar, 64 pixels that cover the top, and its menu, which covers the left"""
+VERDICT: Final = (
+    '<p style="margin:0;padding:10px 16px 10px 84px;font:15px/1.4 sans-serif;background:#fff7e0;'
+    'color:#222">{}</p>'
+)
 
 
 @dataclass
@@ -153,6 +155,7 @@ class StudyConclusions:
 
     inner: "WSGIApplication"
     verdict: str = ""  # stands above every page
+    buttons: str = ""  # HTML that stands above it, where a study may be steered
     importances: Sequence[Sequence[dict[str, object]]] = ()
     """of each objective, as the dashboard draws them: name, importance and distribution"""
 
@@ -167,9 +170,9 @@ class StudyConclusions:
             fresh = {key: environ[key] for key in environ if not key.startswith("HTTP_IF_")}
             status, headers, body = _collected(self.inner, fresh)
             headers = [header for header in headers if header[0].lower() not in KEPT_BY_BROWSERS]
-            if self.verdict:
-                banner = BANNER.format(html.escape(self.verdict)).encode()
-                body = body.replace(b"<body>", b"<body>" + banner, 1)
+            verdict = VERDICT.format(html.escape(self.verdict)) if self.verdict else ""
+            if above := self.buttons + verdict:
+                body = body.replace(b"<body>", b"<body>" + ABOVE.format(above).encode(), 1)
             uncached = [*headers, ("Cache-Control", "no-store")]
             return answer(start_response, status, uncached, body)
         return self.inner(environ, start_response)

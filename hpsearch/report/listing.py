@@ -82,20 +82,33 @@ def _last_cell(study: ListedStudy) -> str:
 
 
 def write_csv(view: StudyView, file: TextIO) -> None:
-    """Write a row a trial; published columns: number, state, objectives, intervals, parameters."""
+    """Write the table of trials; texts of parameters have no control characters."""
     rows = csv.writer(file)
+    columns, *trials = table_rows(view)
+    rows.writerow(columns)
+    num_settings = len(view.study.space.parameters)
+    for row in trials:
+        settings = ("" if value is None else _cell(value) for value in row[-num_settings:])
+        rows.writerow([*("" if v is None else v for v in row[:-num_settings]), *settings])
+
+
+def table_rows(view: StudyView) -> Iterator[list[Any]]:
+    """Yield the columns, which are published, then a row a trial, None where it has no value.
+
+    They are number, state, the objectives, each with the ends low and high of its 95 % interval,
+    and the parameters by their dotted paths.
+    """
     metrics = [objective.metric for objective in view.study.spec.objectives]
     names = list(view.study.space.parameters)
     columns = [column for name in metrics for column in (name, f"{name} low", f"{name} high")]
-    rows.writerow(["number", "state", *columns, *names])
+    yield ["number", "state", *columns, *names]
     for number, trial in sorted(view.state.trials.items()):
         settings = view.settings(trial)
         values = []
         for name in metrics:
             measured = trial.metrics.get(name, {})
-            values += [measured.get(key, "") for key in ("value", "low", "high")]
-        cells = (_cell(settings[name]) if name in settings else "" for name in names)
-        rows.writerow([number, trial_state(trial), *values, *cells])
+            values += [measured.get(key) for key in ("value", "low", "high")]
+        yield [number, trial_state(trial), *values, *(settings.get(name) for name in names)]
 
 
 def _cell(setting: Any) -> str | int | float:

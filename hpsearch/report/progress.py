@@ -28,7 +28,7 @@ from hpsearch.study.work import (
     steps_made,
     steps_per_second,
 )
-from hpsearch.terminal import is_live, print_line, text_table
+from hpsearch.terminal import is_live, print_line, text_table, to_html
 
 if TYPE_CHECKING:
     from hpsearch.cluster.job_training import TrainingProgress  # which loads torch
@@ -176,8 +176,30 @@ class LivePanel:
         self.show(lambda: _panel(progress), lambda: line, key=key)
 
 
+class NotebookPanel(LivePanel):
+    """A panel below the cell of a notebook, drawn over again and again."""
+
+    def __init__(self, console: Console) -> None:
+        from IPython.display import HTML, display  # where there is a notebook, there is IPython
+
+        super().__init__(console, None)
+        self._as_html = HTML
+        self._place = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+
+    def show(
+        self, panel: Callable[[], RenderableType], line: Callable[[], str], *, key: object
+    ) -> None:
+        """Show the panel."""
+        drawn = panel()
+        html = to_html(lambda console: console.print(drawn))
+        self._place.update(self._as_html(html))  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def open_panel(console: Console) -> Iterator[LivePanel]:
+    if console.is_jupyter:
+        yield NotebookPanel(console)
+        return
     if not is_live(console):
         yield LivePanel(console, None)
         return

@@ -13,6 +13,7 @@ from hpsearch.cluster.study_dir import COMPILING, StudyDir
 from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
+from hpsearch.report.trial_record import plain_record, trial_record
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note
 from hpsearch.study.view import (
@@ -21,7 +22,6 @@ from hpsearch.study.view import (
     StudyView,
     counts_text,
     setting_text,
-    trial_state,
 )
 from hpsearch.study.work import cost, is_compiling, time_left
 from hpsearch.terminal import print_line
@@ -60,7 +60,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         },
         "driver": None if note is None else asdict(note),
         "driver_retry": None if retry is None else asdict(retry),
-        "best": None if best is None else trial_summary(view, best),
+        "best": None if best is None else plain_record(trial_record(view, best)),
         "population": population_summary(view),
         "folder": str(view.folder.root),
     }
@@ -141,24 +141,6 @@ def _standings(match: Match) -> list[dict[str, Any]]:
         {"member": m, "trial": t, "strength": strengths[t], "low": ends[t][0], "high": ends[t][1]}
         for m, t in sorted(match.members.items(), key=lambda item: -strengths[item[1]])
     ]
-
-
-def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
-    return {
-        "trial": trial.number,
-        "state": trial_state(trial),
-        "value": trial.value,
-        "metrics": trial.metrics,
-        "params": view.settings(trial),
-        "attempts": trial.attempts,
-        "failure": trial.failure,
-        "ended_by": trial.ended_by,
-        "message": trial.message,
-        "losses": [asdict(loss) for loss in trial.losses],
-        "retry_of": trial.retry_of,
-        "origin": None if trial.origin is None else asdict(trial.origin),
-        "config": view.config(trial),
-    }
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:

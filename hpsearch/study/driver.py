@@ -8,7 +8,7 @@ is looked up at the executor by the next tick. So the next one continues.
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, note_given_total, spec_hash, spec_json
+from hpsearch.study.spec_checks import enqueue_problems
 from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
 from hpsearch.study.storage import MirroredStorage, open_storage
 from hpsearch.study.trials import Trials
@@ -143,9 +144,24 @@ class Driver(DriverPart):
             if request.id not in self.state.requests:
                 if request.kinds:  # jobs may have failed since a driver last looked
                     self._look()
-                data = {"id": request.id, "verb": request.verb, "trials": self._to_retry(request)}
+                data: dict[str, Any] = {"id": request.id, "verb": request.verb}
+                data["trials"] = self._to_retry(request)
+                if request.verb == "enqueue":
+                    data["params"] = request.params
+                    self._enqueue(request)
                 self._recorder.record("requested", data=data)
             requests.forget(self._folder, request)
+
+    def _enqueue(self, request: Request) -> None:
+        """Let Optuna give a user's values next; what is wrong with them is noted."""
+        spec, is_population = self._study.spec, self._breeder is not None
+        problems = enqueue_problems(
+            spec.space, spec.sampler, request.params, is_population=is_population
+        )
+        if problems:
+            self._recorder.note(f"what was enqueued is not tried: {'; '.join(problems)}")
+        else:
+            self._trials.enqueue(request.id, request.params)
 
     def _to_retry(self, request: Request) -> list[int]:
         """Return the failed trials to retry, none of a population, which selects."""
@@ -201,8 +217,10 @@ class Driver(DriverPart):
         whole = self._study.spec.executor.members_per_job  # else a round would leave jobs half full
         at_once = whole * max(1, ASKED_AT_ONCE // whole)
         while places > 0 and self._will_ask() and not self.is_hurried:
-            with suppress(OthersTrialsError):  # a user's, who has enqueued some: they come first
+            try:
                 places -= self._ask_for(min(places, at_once))
+            except OthersTrialsError:  # a user's, who has enqueued some by Optuna: they come first
+                self._trials.recount()
             self.is_hurried = places > 0 and self._clock() >= end
 
     def _will_ask(self) -> bool:

@@ -1,8 +1,9 @@
 """Options of the samplers, pruners, executors and endpoints that a study file names.
 
-Most defaults are Optuna's. samplers.py, which imports Optuna, and commands/executors.py build them.
+Most defaults are Optuna's. samplers.py, which imports Optuna, and api/executors.py build them.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -253,3 +254,47 @@ class PrometheusOptions:
                 "token must be the path of a file, or env: and the name of an environment "
                 f"variable, but is {self.token!r}"
             )
+
+
+Occasion = Literal["ended", "failed", "stalled", "best"]
+
+
+@dataclass(frozen=True)
+class AddressNotice:
+    """A message to an address of the Apprise library: a chat, mail, a telephone, a web hook."""
+
+    name: Literal["address"]
+    to: str
+    """env: and the name of the environment variable that holds the address, a secret"""
+    on: tuple[Occasion, ...] = ("ended", "failed", "stalled")
+    """when it is sent: the study ends, fails, stalls, or has a new best"""
+    stalled_hours: Annotated[float, Range(low=0.0, open_low=True)] = 1.0
+    """hours without any event after which the study has stalled"""
+
+    def check(self) -> Iterator[str]:
+        if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*", self.to):
+            yield (  # without what it is: it may be the secret
+                "to must be env: and the name of the environment variable that holds the "
+                "address, since addresses hold passwords; write to: env:NAME"
+            )
+
+
+@dataclass(frozen=True)
+class CommandNotice:
+    """A command, run in the study file's folder, that reads the message."""
+
+    name: Literal["command"]
+    command: tuple[str, ...]
+    """program and arguments, which are kept in the database and shown in reports, so no secrets;
+    HPSEARCH_STUDY and HPSEARCH_OCCASION say what the message is of"""
+    on: tuple[Occasion, ...] = ("ended", "failed", "stalled")
+    """when it is run: the study ends, fails, stalls, or has a new best"""
+    stalled_hours: Annotated[float, Range(low=0.0, open_low=True)] = 1.0
+    """hours without any event after which the study has stalled"""
+
+    def check(self) -> Iterator[str]:
+        if not self.command:
+            yield "command must name a program"
+
+
+Notice = AddressNotice | CommandNotice

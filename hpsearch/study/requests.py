@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import psutil
@@ -23,7 +23,7 @@ from hpsearch.schema import NonNegative
 
 DAMAGED = ".damaged"  # behind the name of a file that was no request
 
-Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
+Verb = Literal["pause", "resume", "stop", "cancel", "retry", "enqueue"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class Request:
 
     verb: Verb
     """pause: start nothing new; stop: nor end before what has begun is finished; cancel: end all at
-    once; resume: go on; retry: try failed trials again, as new ones"""
+    once; resume: go on; retry: try failed trials again, as new ones; enqueue: try given values"""
     trials: tuple[NonNegative, ...] = ()  # to retry
     kinds: tuple[str, ...] = ()  # of failure to retry, also if the driver has yet to see it
+    params: dict[str, Any] = field(default_factory=dict)  # to try, by path; others are suggested
     id: str = field(default_factory=lambda: uuid4().hex)
     at: float = field(default_factory=time.time)  # seconds since the epoch
 
@@ -42,8 +43,9 @@ class Request:
 def leave(folder: StudyDir, request: Request) -> None:
     """Leave a request for the driver; a DiskError if it cannot be written."""
     record = asdict(request)
-    if not request.kinds:  # a key that drivers of 0.1.0 do not know
-        del record["kinds"]
+    for later in ("kinds", "params"):  # keys that older drivers do not know
+        if not record[later]:
+            del record[later]
     write_json(folder.request(request.id), record)
 
 

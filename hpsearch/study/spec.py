@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 ENOUGH_PROBLEMS = 100  # after which no more are looked for: each takes time to explain
 SEEDS_PER_STUDY = 1_000_000
-NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor", "prometheus")
+NOT_PART_OF_THE_SEARCH = (
+    "storage",
+    "budget",
+    "max_failures",
+    "executor",
+    "prometheus",
+    "notify",
+)
 """What may change between two runs of one study."""
 
 
@@ -84,6 +91,8 @@ class StudySpec:
     """where jobs run"""
     prometheus: options.PrometheusOptions | None = None
     """where the driver serves metrics of the study; null: nowhere"""
+    notify: tuple[options.Notice, ...] = ()
+    """who is told when the study ends, fails, stalls or has a new best"""
 
     def check(self) -> Iterator[str]:
         if not self.space:
@@ -245,8 +254,12 @@ def note_given_total(study: Study, folder: StudyDir) -> None:
 
 def spec_json(study: Study) -> str:
     """Return the study as JSON text, with the base configurations in place of their paths."""
-    founders = {"founders": list(study.founders)} if study.founders else {}
-    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)} | founders)
+    plain = to_plain(study.spec) | {"base": dict(study.bases)}
+    if study.founders:
+        plain["founders"] = list(study.founders)
+    if not study.spec.notify:  # a key that older drivers, of queued jobs, do not know
+        del plain["notify"]
+    return json.dumps(plain)
 
 
 def stored_study(text: str, path: Path) -> Study:
@@ -272,6 +285,7 @@ def secret_variables(spec: StudySpec) -> frozenset[str]:
     """Return the environment variables from which the driver takes what no job may know."""
     token = None if spec.prometheus is None else spec.prometheus.token
     sources = [spec.storage] if token is None else [spec.storage, token]
+    sources += [notice.to for notice in spec.notify if isinstance(notice, options.AddressNotice)]
     named = [source for source in sources if source.startswith(FROM_ENVIRONMENT)]
     return frozenset(source.removeprefix(FROM_ENVIRONMENT) for source in named)
 

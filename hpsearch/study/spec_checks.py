@@ -411,6 +411,31 @@ def configuration_problems(
                 yield f"{path}.{name} must be left out, for its conditions do not hold"
 
 
+def enqueue_problems(
+    parameters: Mapping[str, Parameter],
+    sampler: options.Sampler,
+    params: Mapping[str, Any],
+    *,
+    is_population: bool,
+) -> list[str]:
+    """Return why the next trial cannot have the values ``params``, by path; none: it can."""
+    if is_population:
+        return ["a population plans its trials itself"]
+    if isinstance(sampler, options.ListedOptions | options.GridOptions):
+        return [f"the sampler {sampler.name} has a configuration for each trial"]
+    space, problems = SearchSpace(parameters), []
+    for name, value in params.items():
+        if name not in parameters:
+            problems.append(unknown_name("parameter", name, parameters))
+        elif problem := value_problem(parameters[name], value):
+            problems.append(f"{name} {problem}")
+        elif not space.is_active(name, params):
+            when = parameters[name].when.items()
+            wanted = ", ".join(f"{key}: {shown(own)}" for key, own in when)
+            problems.append(f"{name} exists only with {wanted}, which must be given too")
+    return problems
+
+
 def value_problem(parameter: Parameter, value: Any) -> str | None:
     """Return why a value is none of the parameter's, None if it is one."""
     if isinstance(parameter, CategoricalParameter):

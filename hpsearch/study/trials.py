@@ -17,7 +17,7 @@ from hpsearch.schema import Config, leaves
 from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
-from hpsearch.study.space import ALGORITHM
+from hpsearch.study.space import ALGORITHM, stored_point
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
@@ -27,6 +27,7 @@ MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve i
 RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in system attributes
 
 RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
+REQUEST = "request"  # user attribute of a trial that a user enqueued: the request's id
 FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
 ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
 
@@ -94,6 +95,13 @@ class Trials:
         self._storage.discard()  # of asks that failed
         yield
         self._storage.keep(self._study_id)
+
+    def enqueue(self, request: str, params: Mapping[str, Any]) -> None:
+        """Let the next trial that is asked for have some values; once for each ``request``."""
+        known = self._optuna.get_trials(deepcopy=False)
+        if not any(trial.user_attrs.get(REQUEST) == request for trial in known):
+            stored = stored_point(self._study.space, params)
+            self._optuna.enqueue_trial(stored, user_attrs={REQUEST: request})
 
     def recount(self) -> None:
         """Forget which trials were created and not recorded; the next `ask` looks again."""

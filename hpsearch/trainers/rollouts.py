@@ -17,7 +17,7 @@ from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.trainers import policies
 from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, players
-from hpsearch.trainers.config.common import Player
+from hpsearch.trainers.config.common import PlayerConfig
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
@@ -124,7 +124,7 @@ class Roles(Generic[L]):
         places = [n for n, item in enumerate(listed) if isinstance(item, players.ListedSnapshots)]
         return GameGroup(learner, *games, host, agent, draws, places[0] if places else -1)
 
-    def _opponent(self, role: str, player: Player | players.ListedOpponent | None) -> Policy:
+    def _opponent(self, role: str, player: PlayerConfig | players.ListedOpponent | None) -> Policy:
         """Return a role as the other one meets it, by what its configuration says."""
         match player:
             case SavedPlayerConfig(checkpoint=path) | players.ListedCheckpoint(checkpoint=path):

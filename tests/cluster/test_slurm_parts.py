@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from submitit.core.utils import DelayedSubmission
 
-import hpsearch
+from hpsearch.cluster import code_snapshot
 from hpsearch.cluster.code_snapshot import code_commit, take_snapshot
 from hpsearch.cluster.executor import (
     SchedulerSilentError,
@@ -341,7 +341,7 @@ def test_the_code_is_copied_once_and_runs(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert Path(done.stdout.strip()) == first / "hpsearch" / "__init__.py"
-    package = Path(hpsearch.__file__).parent
+    package = code_snapshot.FOLDER
     ours = {path.relative_to(package) for path in package.rglob("*.py")}
     copied = first / "hpsearch"
     assert {path.relative_to(copied) for path in copied.rglob("*.py")} == ours
@@ -393,7 +393,7 @@ def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyP
     package = tmp_path / "hpsearch"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    monkeypatch.setattr(hpsearch, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(code_snapshot, "FOLDER", package)
     first = take_snapshot(tmp_path / "code")
     (package / "__init__.py").write_text("edited = True")
     second = take_snapshot(tmp_path / "code")

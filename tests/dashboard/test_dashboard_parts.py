@@ -509,7 +509,7 @@ def test_the_verdict_stands_above_every_page():
     assert int(headers["Content-Length"]) == len(body)
     above, _, below = body.decode().partition("</p>")
     assert above.endswith("Trial 2 is weaker than &lt;zeillinger&gt;.")
-    assert below == "<div></div></body></html>"
+    assert below == "</div><div></div></body></html>"
 
 
 @pytest.mark.parametrize("verdict", ["", "Trial 2 is strong."])

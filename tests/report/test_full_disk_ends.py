@@ -9,9 +9,9 @@ from cli_tools import write_study, write_trainer
 from views import Story
 
 from hpsearch import cli
+from hpsearch.api import background, driving
+from hpsearch.api.driving import failure_of
 from hpsearch.cluster.failures import kind_of
-from hpsearch.commands import background, driving
-from hpsearch.commands.driving import failure_of
 from hpsearch.commands.run import drive
 from hpsearch.errors import ConflictError, DiskError, StudyFailedError
 

@@ -14,8 +14,8 @@ from hpsearch.report.text import (
     print_status,
     setting_text,
     status_summary,
-    trial_summary,
 )
+from hpsearch.report.trial_record import plain_record, trial_record
 from hpsearch.study.events import DriverLog, Event, line
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
@@ -120,7 +120,9 @@ def test_status_summary(story):
 
 def test_trial_summaries(story):
     fill(story)
-    summaries = [trial_summary(story.view, trial) for trial in story.view.state.trials.values()]
+    summaries = [
+        plain_record(trial_record(story.view, trial)) for trial in story.view.state.trials.values()
+    ]
     states = ["finished", "finished", "pruned", "failed", "running", "waiting"]
     assert [summary["state"] for summary in summaries] == states
     assert summaries[3]["failure"] == "nan"
@@ -189,7 +191,7 @@ def test_what_a_study_costs_and_what_was_lost(story, tmp_path):
     assert summary["waste"] == {
         "node_fail": {"attempts": 1, "hours": 0.25, "gpu_hours": 0.5},
     }  # fmt: skip
-    assert trial_summary(story.view, story.view.state.trials[1])["losses"] == [
+    assert plain_record(trial_record(story.view, story.view.state.trials[1]))["losses"] == [
         {
             "attempt": 1, "kind": "node_fail", "seconds": 900.0, "gpus": 2.0,
             "log": ("[12:00] the node", "went away"),

@@ -8,7 +8,7 @@ from cli_tools import write_study, write_trainer
 from slurm_tools import ask
 
 from hpsearch import yaml_file
-from hpsearch.commands.executors import build_executor
+from hpsearch.api.executors import build_executor
 from hpsearch.doctor import machine
 from hpsearch.doctor.preflight import examine_all
 

@@ -15,9 +15,10 @@ from test_population_study import population_study, teaching
 from hpsearch import yaml_file
 from hpsearch.analysis import players as report
 from hpsearch.analysis.players import StrongCheckpoint
+from hpsearch.api import driving
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir, pinned
-from hpsearch.commands import driving, foreground
+from hpsearch.commands import ending
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply
 from hpsearch.study.breeding.checks import explorable_of
@@ -38,9 +39,9 @@ class Place:
         self._patch, self._capsys = monkeypatch, capsys
         monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
         monkeypatch.setattr(report, "strongest_checkpoints", self._strongest)
-        exported = "hpsearch.export.writing.export_bundle"
+        exported = "hpsearch.api.exporting.export_bundle"
         monkeypatch.setattr(exported, lambda *_: {"rows": []})
-        monkeypatch.setattr(foreground, "print_export", lambda *_: None)
+        monkeypatch.setattr(ending, "print_bundle", lambda *_: None)
         self.jobs()
 
     def jobs(self, **how):

@@ -12,9 +12,9 @@ from fakes import FakeExecutor, Fault
 from hpsearch import yaml_file
 from hpsearch.analysis import held_out
 from hpsearch.analysis.candidates import all_candidates
+from hpsearch.api import background, driving
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import background, driving
 from hpsearch.study.derived import key, write_confirmation
 from hpsearch.study.records import FAIL
 from hpsearch.study.spec import load_spec

@@ -5,10 +5,10 @@ from drives import new_study, stored_events
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
+from hpsearch.api import driving
+from hpsearch.api.driving import Drive
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving
-from hpsearch.commands.driving import Drive
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study import recorder
 from hpsearch.study.recorder import EventRecorder

@@ -8,9 +8,9 @@ from drives import check_books, new_study, opened
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
+from hpsearch.api import background, driving
+from hpsearch.api.driving import study_to_resume
 from hpsearch.cli import main
-from hpsearch.commands import background, driving
-from hpsearch.commands.driving import study_to_resume
 from hpsearch.study.driver import Driver
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view

@@ -248,7 +248,7 @@ def test_a_retry_of_nothing_leaves_a_population_as_it_is(tmp_path, monkeypatch, 
         driver.tick()
         assert driver.state.status == held
         assert not driver.is_busy
-    monkeypatch.setattr("hpsearch.commands.background._start_driver", None)
+    monkeypatch.setattr("hpsearch.api.background._start_driver", None)
     name, runs = study.spec.name, str(tmp_path / "runs")
     assert main(["retry", name, "--runs", runs]) == UsageError.exit_code
     assert "so nothing is left to try again" in capsys.readouterr().err

@@ -22,8 +22,8 @@ from test_population_study import POPULATION, origins, population_study, teachin
 from hpsearch import yaml_file
 from hpsearch.analysis import replay as report
 from hpsearch.analysis.replay import expected_of
+from hpsearch.api import driving
 from hpsearch.cli import main
-from hpsearch.commands import driving
 from hpsearch.errors import ConfigError
 from hpsearch.study.derived import HELD_OUT
 from hpsearch.study.spec import SEEDS_PER_STUDY, load_spec

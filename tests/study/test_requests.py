@@ -1,15 +1,18 @@
-"""What users ask of a running study: pause, resume, stop, cancel, retry."""
+"""What users ask of a running study: pause, resume, stop, cancel, retry, enqueue."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from drives import (
     Clock,
+    Killed,
     check_books,
     drive,
+    faults,
     new_study,
     opened,
     stored_events,
@@ -19,10 +22,13 @@ from drives import (
 from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
+from hpsearch.study.options import ListedOptions, RandomOptions
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
+from hpsearch.study.spec_checks import enqueue_problems
 
 TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 1}
 
@@ -223,3 +229,77 @@ def test_a_request_without_kinds_is_one_that_older_drivers_read(study: Study) ->
     request(study, "pause")
     (path,) = folder(study).requests.glob("*.json")
     assert set(json.loads(path.read_text())) == {"verb", "trials", "id", "at"}
+
+
+def enqueue(study: Study, **params: float) -> Request:
+    asked = Request("enqueue", params={f"host.{name}": value for name, value in params.items()})
+    requests.leave(folder(study), asked)
+    return asked
+
+
+def test_what_is_enqueued_is_tried_next_and_counts_against_the_budget(study: Study) -> None:
+    """The values that a user left out are suggested."""
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 2)
+        enqueue(study, gamma=0.77)
+        enqueue(study, **{"gamma": 0.66, "optim.args.lr": 0.02})
+        state = tick_until(driver, lambda: not driver.is_busy)
+    gammas = [trial.params["host.gamma"] for trial in state.trials.values()]
+    assert gammas[2:4] == [0.77, 0.66]
+    assert state.trials[3].params["host.optim.args.lr"] == 0.02
+    assert (state.status, len(state.trials)) == ("finished", 6)
+    check_books(study, executor)
+
+
+def test_what_is_enqueued_is_tried_once_though_the_driver_dies(study: Study, monkeypatch) -> None:
+    """It dies when Optuna knows of the trial, no event does, and the request still lies there."""
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 2)
+        asked = enqueue(study, gamma=0.77)
+        with monkeypatch.context() as patch:
+            patch.setattr(driver._recorder, "record", _die)
+            with pytest.raises(Killed):
+                driver.tick()
+    assert requests.waiting(folder(study)) == [asked]
+    with opened(study, executor) as driver:
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert [trial.params["host.gamma"] for trial in state.trials.values()].count(0.77) == 1
+    check_books(study, executor)
+
+
+def _die(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def test_the_audit_knows_what_is_enqueued_and_has_not_begun(study: Study) -> None:
+    with opened(study, FakeExecutor()) as driver:
+        enqueue(study, gamma=0.77)
+        driver.collect()
+        assert faults(study) == []
+
+
+def test_a_value_of_a_parameter_that_would_not_exist_is_refused() -> None:
+    parameters = {
+        "kind": CategoricalParameter("categorical", ("a", "b")),
+        "rate": FloatParameter("float", 0.0, 1.0, when={"kind": "b"}),
+    }
+    problems = partial(enqueue_problems, parameters, RandomOptions("random"), is_population=False)
+    assert problems({"kind": "b", "rate": 0.5}) == []
+    for params in ({"rate": 0.5}, {"kind": "a", "rate": 0.5}):
+        assert problems(params) == ["rate exists only with kind: 'b', which must be given too"]
+    listed = ListedOptions("listed", ({"kind": "a"},))
+    (problem,) = enqueue_problems(parameters, listed, {"kind": "a"}, is_population=False)
+    assert problem == "the sampler listed has a configuration for each trial"
+
+
+def test_what_does_not_fit_the_space_is_noted_and_not_tried(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        enqueue(study, gamma=7.0)
+        enqueue(study, no_such_key=1.0)
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert (state.status, len(state.trials)) == ("finished", 6)
+    assert all(0.5 <= trial.params["host.gamma"] <= 0.99 for trial in state.trials.values())
+    check_books(study, executor)

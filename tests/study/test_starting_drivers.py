@@ -16,10 +16,11 @@ from drives import drive, new_study, opened
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
+from hpsearch.api import background, driving
+from hpsearch.api.executors import check_submission
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import note_retry
-from hpsearch.commands import background, driving, read, run
-from hpsearch.commands.executors import check_submission
+from hpsearch.commands import read, run
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
 from hpsearch.study.requests import forget_start, note_start
@@ -202,7 +203,7 @@ def test_a_driver_that_waits_at_its_start_leaves_when_it_is_told_to(tmp_path, mo
     def away(name: str, runs: Path) -> None:
         raise StorageUnavailableError("the database is away")
 
-    monkeypatch.setattr("hpsearch.commands.driving.find_study", away)
+    monkeypatch.setattr("hpsearch.api.driving.find_study", away)
     StudyDir(tmp_path / "quick").root.mkdir()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     assert run.drive.function("quick", tmp_path) == 130

@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hpsearch import __version__, files
+from hpsearch import files
 from hpsearch.analysis import blowup_tree, examination
 from hpsearch.analysis.blowup_tree import Box, Tree, TreeNode, summary
 from hpsearch.analysis.examination import ExaminationPlan, ExaminedPlayer, PlayerReport, examine
 from hpsearch.cluster.record_files import read_record
 from hpsearch.errors import DiskError, HpsearchError, UsageError
+from hpsearch.package import __version__
 from hpsearch.report.page import html
 from hpsearch.report.page.html import Html
 from hpsearch.schema import to_plain

@@ -103,7 +103,7 @@ class LearningRole:
         yield from net_arch_faults("net_arch", self.net_arch)
 
 
-Player = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayerConfig
+PlayerConfig = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayerConfig
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class CommonConfig:
     checkpoint: Checkpointing
     monitor: MonitorConfig
 
-    def players(self) -> Mapping[str, Player | None]:
+    def players(self) -> Mapping[str, PlayerConfig | None]:
         """Return host and agent by name; None for one that ``opponents`` lists."""
         raise NotImplementedError
 

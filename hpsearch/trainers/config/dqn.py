@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from hpsearch.schema import NonNegative, Positive, Range
-from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
+from hpsearch.trainers.config.common import CommonConfig, LearningRole, PlayerConfig
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.optim import (
     MemberSteps,
@@ -93,7 +93,7 @@ class DQNConfig(CommonConfig):
     replay_buffer: ReplayBufferConfig
     dqn: DQNOptions
 
-    def players(self) -> Mapping[str, Player | None]:
+    def players(self) -> Mapping[str, PlayerConfig | None]:
         return {"host": self.host, "agent": self.agent}
 
     def towers(self, role: str) -> tuple[Tower, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from hpsearch.schema import Positive, Range
-from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
+from hpsearch.trainers.config.common import CommonConfig, LearningRole, PlayerConfig
 from hpsearch.trainers.config.net_arch import net_arch_faults, parse
 from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
@@ -74,7 +74,7 @@ class PPOConfig(CommonConfig):
     """who chooses a coordinate of the subset; null: those that opponents lists"""
     ppo: PPOOptions
 
-    def players(self) -> Mapping[str, Player | None]:
+    def players(self) -> Mapping[str, PlayerConfig | None]:
         return {"host": self.host, "agent": self.agent}
 
     def towers(self, role: str) -> tuple[Tower, ...]:

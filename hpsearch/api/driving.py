@@ -6,11 +6,12 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from hpsearch.api.executors import build_executor, poll_seconds
+from hpsearch.api.notices import NoticeSender
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.study_dir import StudyDir, pin_founders
 from hpsearch.cluster.supervisor import forget_retry, note_retry
-from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
@@ -141,10 +142,11 @@ class Drive:
         self._outage = self._open_outage()
         self._notes = DriverNotes(folder)
         self._gauges = GaugeServer(study.spec.prometheus, self._tell)
+        self._notices = NoticeSender(folder, runs, flag, self._tell)
 
     def run(self) -> StudyView:
         """Drive to the end; raises ConflictError, or StorageError if SQL stays away."""
-        with closing(self._gauges):  # they outlast an outage of the database
+        with closing(self._gauges), closing(self._notices):  # they outlast an outage
             while True:
                 build = partial(build_executor, self._study, self._folder)
                 executor = self._open_outage().run(build)
@@ -173,6 +175,7 @@ class Drive:
 
     def _do_rounds(self, driver: Driver, executor: Executor, view: StudyView) -> Study | None:
         """Do rounds to the end; return the changed study file if a user resumes with one."""
+        self._notices.go_on(view)
         while (driver.is_busy or requests.waiting(self._folder)) and not self._flag.is_set:
             began = time.perf_counter()
             driver.tick()
@@ -181,6 +184,7 @@ class Drive:
             driver.write_snapshot(if_due=True)
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.heartbeats))
+            self._notices.see(view)
             self._watch(view)
             if driver.is_resumed:
                 changed = study_to_resume(view)

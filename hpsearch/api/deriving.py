@@ -3,16 +3,19 @@
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
+from hpsearch import files
 from hpsearch.analysis.candidates import Candidate, all_candidates
+from hpsearch.analysis.confirmation import Confirmation, advice_text, plain_confirmation
 from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
+from hpsearch.api.background import leave_to_driver
+from hpsearch.api.driving import failure_of
+from hpsearch.api.foreground import drive_here
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.background import leave_to_driver
-from hpsearch.commands.driving import failure_of
-from hpsearch.commands.foreground import drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
-from hpsearch.names import runs_option
+from hpsearch.names import NAME_RULE, is_name, runs_option
 from hpsearch.study import derived
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
@@ -22,6 +25,7 @@ from hpsearch.terminal import Terminal, say
 
 TOP = 5
 SEEDS = 5
+CONFIRMED_GAMES = 10_000  # of each training, or of each pair of a population
 MIN_SEEDS = 2  # members of a population at least
 MIN_MEMBERS = 2
 
@@ -83,6 +87,50 @@ def say_what_goes_on(view: StudyView) -> None:
             f"{sum(trial.trains for trial in view.state.told(COMPLETE))} of "
             f"{view.study.spec.budget.trials} trials"
         )
+
+
+def confirm(
+    view: StudyView,
+    runs: Path,
+    *,
+    top: int | None,
+    seeds: int | None,
+    games: int,
+    best_response: int | None,
+    submit: bool,
+    as_json: bool,
+) -> Confirmation | int:
+    """Return which of the best is the best, and keep it in the study's folder.
+
+    Trains them again, here or by ``submit``, of a population reruns the last match. Returns an exit
+    code where that has not ended.
+    """
+    say_what_goes_on(view)
+    population = view.study.spec.population
+    if population is not None:
+        from hpsearch.analysis.held_out import rerun_last_match  # it loads torch
+
+        options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
+        listed = " and ".join(name for name, value in options.items() if value is not None)
+        if listed:
+            raise UsageError(
+                f"{view.name} breeds a population, whose weights are exported as they are, "
+                f"so nothing is trained; leave out {listed}"
+            )
+        confirmed = rerun_last_match(view, population, top or TOP, games)
+    else:
+        go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
+        training = confirmation_study(view, runs, top, seeds)
+        candidates = compared(view, training)
+        after = trained(training, runs, go_on, submit=submit, as_json=as_json)
+        if isinstance(after, int):
+            return after
+        from hpsearch.analysis.held_out import compare_seeds  # it loads torch
+
+        confirmed = compare_seeds(view, after, candidates, games, best_response)
+    confirmed = replace(confirmed, advice=advice_text(confirmed, runs_option(runs)))
+    files.write_json(view.folder.confirmation, plain_confirmation(confirmed))
+    return confirmed
 
 
 def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int | None) -> Study:
@@ -182,6 +230,24 @@ def replay_study(
             "another name, change its name and its members, and run it"
         )
     return begun
+
+
+def begin_bred(
+    views: Sequence[StudyView], name: str | None, runs: Path, sizes: derived.BredSizes
+) -> Study:
+    """Return the study of a population that begins with the best of others, a new one or begun."""
+    names = [view.name for view in views]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{', '.join(twice)} is named twice; name each study once")
+    name = name or f"{names[0]}{derived.BRED_SUFFIX}"
+    if not is_name(name):
+        raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
+    folder = StudyDir((runs / name).absolute())
+    bred = bred_study(views, folder, sizes)
+    if folder.spec.exists():
+        refuse_driven(open_view(name, runs), runs)
+    return bred
 
 
 def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.BredSizes) -> Study:

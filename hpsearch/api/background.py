@@ -1,19 +1,22 @@
 """A driver without a terminal: a study is left to it, driven by it, and asked for something."""
 
 import time
+from collections.abc import Collection, Mapping
 from math import inf
 from pathlib import Path
+from typing import Any
 
-from hpsearch.cluster.failures import StopFlag
+from hpsearch.api.driving import Drive, opened_driver
+from hpsearch.api.executors import check_submission, poll_seconds, start_detached
+from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import forget_retry
-from hpsearch.commands.driving import Drive, opened_driver
-from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
-from hpsearch.errors import ConflictError, HpsearchError, UsageError
+from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
 from hpsearch.names import runs_option
 from hpsearch.study import requests
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
+from hpsearch.study.spec_checks import enqueue_problems
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
 from hpsearch.terminal import say
@@ -114,6 +117,64 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
             print(f"{standing}; {error}")
     else:
         print(standing)
+
+
+def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> None:
+    """Try failed trials again as new ones: those of ``kinds`` and ``numbers``, all of none.
+
+    Raises UsageError for an unknown kind or number, and where nothing is left to try again.
+    """
+    name = view.name
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(unknown_name("kind of failure", kind, KINDS))
+    if view.study.spec.population is not None:
+        raise UsageError(
+            f"{name} is a population, in which selection decides what comes after a failure, so "
+            f"nothing is left to try again; look at it with: hpsearch status {name}"
+        )
+    for number in numbers:
+        if number not in view.state.trials:
+            raise UsageError(
+                f"{name} has no trial {number}; hpsearch trials {name} lists those there are"
+            )
+    chosen = tuple(
+        trial.number
+        for trial in view.state.failed_for_good()
+        if (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
+    )
+    may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
+    if not chosen and not may_have_failed:
+        raise UsageError(
+            f"no failed trial of {name} is left to try again; hpsearch status {name} lists them"
+        )
+    who = "its driver takes them up" if view.is_driven else "a driver is started for them"
+    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
+    if may_have_failed:
+        trials += ", and any that failed since its last driver looked,"
+    print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
+    asked = () if numbers else tuple(kinds or KINDS)
+    ask(view, view.study, runs, Request("retry", chosen, asked))
+
+
+def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:
+    """Let the next trial have these values; UsageError where that is not possible."""
+    name, spec, path = view.name, view.study.spec, view.study.path
+    if not params:
+        raise UsageError("name at least one parameter and its value, such as host.gamma=0.9")
+    is_population = spec.population is not None
+    problems = enqueue_problems(spec.space, spec.sampler, params, is_population=is_population)
+    if problems:
+        raise UsageError(f"{name} cannot try these values: {'; '.join(problems)}")
+    if view.state.num_asked >= spec.budget.trials:
+        raise UsageError(
+            f"{name} has begun all {spec.budget.trials} trials of its budget; raise budget.trials "
+            f"in {path}, and resume it first"
+        )
+    asked = Request("enqueue", params=dict(params))
+    ask(view, view.study, runs, asked)
+    if not view.is_driven:
+        print(f"it is tried when the study goes on: hpsearch resume {name}{runs_option(runs)}")
 
 
 def _wait_to_be_heard(view: StudyView, asked: Request) -> None:

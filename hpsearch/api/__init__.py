@@ -1,0 +1,1 @@
+"""What users do with studies and players, from Python and by commands."""

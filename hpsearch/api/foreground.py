@@ -1,0 +1,43 @@
+"""Drives a study with a live display, or lines where there is no terminal."""
+
+import signal
+from pathlib import Path
+
+from rich.console import Console
+
+from hpsearch.api.driving import Drive
+from hpsearch.api.executors import check_submission
+from hpsearch.cluster.failures import stop_flag
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.names import runs_option
+from hpsearch.report.progress import Meter, open_panel
+from hpsearch.study.options import SlurmOptions
+from hpsearch.study.spec import Study
+from hpsearch.study.view import StudyView
+from hpsearch.terminal import say
+
+
+def drive_here(
+    study: Study, runs: Path, console: Console, *, command_to_go_on: str
+) -> StudyView | None:
+    """Drive a study, shown on a console; None after Ctrl-C, when ``command_to_go_on`` is named."""
+    folder = StudyDir((runs / study.spec.name).absolute())
+    check_submission(study, folder, with_driver=False)
+    meters: list[Meter] = []
+    with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
+        with open_panel(console) as panel:
+
+            def watch(view: StudyView) -> None:
+                if not meters:
+                    meters.append(Meter(view))
+                panel.show_progress(meters[0].read(view))
+
+            view = Drive(study, runs, flag, watch, is_detached=False).run()
+        if not flag.is_set:
+            return view
+        say(f"interrupted; go on with: {command_to_go_on}")
+        live = len(view.state.live_jobs())
+        if live and isinstance(study.spec.executor, SlurmOptions):
+            end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
+            say(f"{live} jobs go on; end them with: {end}")
+        return None

@@ -1,0 +1,113 @@
+"""A study file checked, with what it would search and cost, before anything of it begins."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpsearch import yaml_file
+from hpsearch.cluster.slurm_profile import (
+    driver_options,
+    load_profile,
+    step_options,
+    trial_options,
+)
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConfigError, HpsearchError, StorageError
+from hpsearch.names import check_places
+from hpsearch.report.forecast import Forecast, forecast
+from hpsearch.study.options import AddressNotice, SlurmOptions
+from hpsearch.study.spec import Study, load_study, read_sections
+from hpsearch.study.spec_checks import section_problems
+from hpsearch.study.spec_warnings import Example, example_trial, warnings_of
+from hpsearch.study.url import FROM_ENVIRONMENT, read_token, storage_url
+
+
+@dataclass(frozen=True)
+class StudyCheck:
+    """What a study that is right would do."""
+
+    study: str
+    """its name"""
+    configurations: int | None
+    """how many the space holds; None for infinitely many"""
+    trials: int
+    """in all"""
+    warnings: Sequence[str]
+    """what is allowed and may not be meant, a sentence each"""
+    cost: Forecast
+    sbatch: Mapping[str, Sequence[str]]
+    """on SLURM, the lines of a script by which trials and driver are submitted"""
+    example: Example
+    """a trial that the study would train"""
+
+
+def check_study(path: Path, runs: Path) -> StudyCheck:
+    """Return what the study of a file would do.
+
+    Raises ConfigError with every fault of it and every secret that is missing, UsageError if a path
+    is not UTF-8.
+    """
+    check_places(path, runs)
+    study = _load(path, runs)
+    return StudyCheck(
+        study=study.spec.name,
+        configurations=study.space.num_configurations(),
+        trials=study.spec.budget.trials,
+        warnings=warnings_of(study),
+        cost=forecast(study, StudyDir(runs / study.spec.name)),
+        sbatch=_sbatch(study),
+        example=example_trial(study),
+    )
+
+
+def _load(path: Path, runs: Path) -> Study:
+    missing = list(_missing_secrets(path))
+    try:
+        study = load_study(path, runs)
+    except ConfigError as error:
+        raise ConfigError(str(path), [*error.problems, *missing]) from error
+    if missing:
+        raise ConfigError(str(path), missing)
+    return study
+
+
+def _missing_secrets(path: Path) -> Iterator[str]:
+    sections = read_sections(yaml_file.load(path))
+    storage, prometheus = sections.get("storage"), sections.get("prometheus")
+    if storage is not None and not any(section_problems({"storage": storage})):
+        try:
+            storage_url(sections.get("name", path.stem), storage)
+        except StorageError as error:
+            yield f"storage: {error}"
+    if prometheus is not None:
+        try:
+            read_token(prometheus, path.parent)
+        except HpsearchError as error:
+            key = "prometheus.token"
+            yield f"{error}" if str(error).startswith(key) else f"{key}: {error}"
+    for place, notice in enumerate(sections.get("notify", ())):
+        if isinstance(notice, AddressNotice):
+            variable = notice.to.removeprefix(FROM_ENVIRONMENT)
+            if not os.environ.get(variable):
+                yield f"notify[{place}].to: the environment variable {variable} is not set"
+
+
+def _sbatch(study: Study) -> dict[str, list[str]]:
+    options = study.spec.executor
+    if not isinstance(options, SlurmOptions):
+        return {}
+    profile = load_profile(study.path.parent / options.profile)
+    trials = trial_options(profile, options.ranks, options.min_ranks)
+    asked = {"trials": trials, "driver": driver_options(profile.driver)}
+    lines = {job: [*map(_quoted, asked[job]), *profile.setup] for job in asked}
+    lines["trials"].append(
+        shlex.join(["srun", *step_options(profile, options.ranks, options.min_ranks)])
+    )
+    return lines
+
+
+def _quoted(option: str) -> str:
+    name, equals, value = option.partition("=")
+    return f"#SBATCH {name}{equals}{shlex.quote(value) if equals else ''}"

@@ -1,0 +1,61 @@
+"""One trial as plain data, as `hpsearch trials --json` and the Python API give it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView, trial_state
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """What a trial has come to; its fields are published and stay."""
+
+    trial: int
+    """its number"""
+    state: str
+    """waiting, running, finished, pruned or failed"""
+    value: float | None
+    """of the first objective; None before it was measured at the end"""
+    metrics: Mapping[str, Mapping[str, float]]
+    """by name: value, the ends low and high of its 95 % interval, and games"""
+    params: Mapping[str, Any]
+    """what it changes in the study's configuration, by dotted path"""
+    attempts: int
+    failure: str | None
+    """kind of the failure that ended it"""
+    ended_by: str | None
+    """key of `end` that ended it before its last step"""
+    message: str
+    """how it failed, or what ended it early"""
+    losses: Sequence[Mapping[str, Any]]
+    """attempts that did not finish it: attempt, kind, seconds and GPUs lost, end of the log"""
+    retry_of: int | None
+    origin: Mapping[str, Any] | None
+    """of a trial of a population: its member, generation, parents, operator and interval"""
+    config: Mapping[str, Any]
+    """its complete trainer configuration"""
+
+
+def trial_record(view: StudyView, trial: Trial) -> TrialRecord:
+    return TrialRecord(
+        trial=trial.number,
+        state=trial_state(trial),
+        value=trial.value,
+        metrics=trial.metrics,
+        params=view.settings(trial),
+        attempts=trial.attempts,
+        failure=trial.failure,
+        ended_by=trial.ended_by,
+        message=trial.message,
+        losses=[asdict(loss) for loss in trial.losses],
+        retry_of=trial.retry_of,
+        origin=None if trial.origin is None else asdict(trial.origin),
+        config=view.config(trial),
+    )
+
+
+def plain_record(record: TrialRecord) -> dict[str, Any]:
+    """Return a record as JSON has it."""
+    return dict(vars(record))

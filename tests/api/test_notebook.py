@@ -1,0 +1,37 @@
+"""A study in a real Jupyter kernel: progress below the cell, status and figures as outputs."""
+
+import json
+
+import pytest
+from cli_tools import PATIENCE_SECONDS, STUDY, TRAINER
+
+CELLS = (
+    "import json, hpsearch\nspec, trainer = json.load(open('given.json'))",
+    "study = hpsearch.create_study(spec, 'tiny.yaml', base=trainer)\nstudy",
+    "study.run()",
+    "study.plot_history()",
+    "study.frame()",
+)
+
+
+@pytest.mark.slow
+def test_a_study_shows_itself(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    (tmp_path / "given.json").write_text(json.dumps([STUDY, TRAINER]))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=PATIENCE_SECONDS, resources=resources).execute()
+    _, made, ran, figure, frame = (cell.outputs for cell in notebook.cells)
+    assert "has not been started" in html_of(made[-1])
+    progress = [out for out in ran if out.output_type == "display_data"]
+    assert len(progress) == 1
+    assert "trials: 6 of 6 (6 finished)" in html_of(progress[0])
+    assert "tiny: finished" in html_of(ran[-1])
+    assert "application/vnd.plotly.v1+json" in figure[-1].data
+    assert "host.gamma" in html_of(frame[-1])
+
+
+def html_of(output) -> str:
+    return str(output.data["text/html"])

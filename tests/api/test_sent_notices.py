@@ -1,0 +1,130 @@
+"""Notices that are sent: by a command, and to an address that a server of this machine has."""
+
+import json
+import stat
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from cli_tools import hpsearch, refused, write_study
+
+from hpsearch.cluster.study_dir import StudyDir
+
+TELL = """#!/bin/sh
+{ echo "$HPSEARCH_STUDY $HPSEARCH_OCCASION $1"; cat; } >> told.txt
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    script = tmp_path / "tell.sh"
+    script.write_text(TELL)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return tmp_path
+
+
+@pytest.fixture
+def server():
+    """A server that keeps what it is sent, as JSON."""
+    received = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"json://127.0.0.1:{server.server_port}", received
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_a_study_tells_of_its_best_and_its_end(folder, server):
+    address, received = server
+    asked = [
+        {"name": "command", "command": ["./tell.sh", "me"], "on": ["ended", "best"]},
+        {"name": "address", "to": "env:TO_CHAT"},
+    ]
+    write_study(folder, {"notify": asked, "budget/trials": 3})
+    hpsearch(folder, "run", "study.yaml", "--no-export", env={"TO_CHAT": address})
+    told = (folder / "told.txt").read_text()
+    assert "tiny best me\ntiny: best is trial" in told
+    assert "tiny ended me\ntiny: finished\n" in told
+    assert "trials: 3 of 3 (3 finished)" in told
+    (message,) = received
+    assert message["title"] == "tiny: finished"
+    assert "trials: 3 of 3 (3 finished)" in message["message"]
+    assert "told the address in TO_CHAT" in StudyDir(folder / "runs/tiny").notices.read_text()
+    # No secret is left in what the study wrote.
+    written = [path for path in (folder / "runs").rglob("*") if path.is_file()]
+    assert not any(address.encode() in path.read_bytes() for path in written)
+    # To try them: all at once, or those of one occasion.
+    done = hpsearch(folder, "notify", "tiny", env={"TO_CHAT": address})
+    assert done.stdout == "tiny: told ./tell.sh\ntiny: told the address in TO_CHAT\n"
+    assert received[-1]["title"] == "tiny: finished (a message to try notify)"
+    assert (
+        "no notice of stalled"
+        not in hpsearch(
+            folder, "notify", "tiny", "--of", "stalled", env={"TO_CHAT": address}
+        ).stderr
+    )
+
+
+@pytest.mark.slow
+def test_what_cannot_be_sent_ends_no_study(folder):
+    """A command that fails, one that does not exist, an address that nothing answers at."""
+    asked = [
+        {"name": "command", "command": ["./tell.sh", "me"]},
+        {"name": "command", "command": ["./nothing.sh"]},
+        {"name": "command", "command": ["false"]},
+        {"name": "address", "to": "env:TO_CHAT"},
+    ]
+    write_study(folder, {"notify": asked, "budget/trials": 2})
+    env = {"TO_CHAT": "json://127.0.0.1:9"}
+    done = hpsearch(folder, "run", "study.yaml", "--no-export", env=env)
+    assert "a notice was not sent" in done.stderr
+    assert "tiny ended me" in (folder / "told.txt").read_text()
+    done = hpsearch(folder, "notify", "tiny", code=1, env=env)
+    assert done.stdout == "tiny: told ./tell.sh\n"
+    assert done.stderr.splitlines() == [
+        "hpsearch: the notice's command ./nothing.sh: No such file or directory",
+        "hpsearch: the notice's command false ended with 1",
+        "hpsearch: the address in TO_CHAT did not take the message",
+    ]
+    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1, env={"TO_CHAT": "nonsense"})
+    assert "Apprise knows no address like that in TO_CHAT" in done.stderr
+    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1, env={"TO_CHAT": ""})
+    assert "is not set" in done.stderr
+
+
+def test_faults_of_notices_are_those_of_the_file(folder):
+    asked = [
+        {"name": "address", "to": "hooks.example.org/token"},
+        {"name": "command", "command": []},
+        {"name": "address", "to": "env:TO_CHAT", "on": ["never"], "stalled_hours": 0},
+    ]
+    write_study(folder, {"notify": asked})
+    text = refused(folder, "validate", "study.yaml", code=3)
+    assert "hooks.example.org/token" not in text
+    for fault in (
+        "to must be env: and the name of the environment variable",
+        "command must name a program",
+        "stalled_hours",
+        "never",
+    ):
+        assert fault in text
+    write_study(folder, {"notify": [{"name": "address", "to": "env:NOT_SET_HERE"}]})
+    text = refused(folder, "validate", "study.yaml", code=3)
+    assert "notify[0].to: the environment variable NOT_SET_HERE is not set" in text
+
+
+@pytest.mark.slow
+def test_a_study_without_notices_says_so(folder):
+    write_study(folder, {"budget/trials": 1})
+    hpsearch(folder, "run", "study.yaml", "--no-export")
+    assert "asks for no notice; see its key notify" in refused(folder, "notify", "tiny", code=2)

@@ -1,0 +1,172 @@
+"""A study from Python: made, run, looked at, exported; beside what the command line says."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from threading import Thread
+
+import numpy as np
+import pytest
+from cli_tools import METRIC, STUDY, TRAINER, hpsearch, read, with_changes, write_study
+
+import hpsearch as package
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError, HpsearchError, UsageError
+from hpsearch.study.spec import load_spec
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which a script has made a study of six trials and run it."""
+    folder = tmp_path_factory.mktemp("api")
+    (folder / "given.json").write_text(json.dumps([STUDY, TRAINER]))
+    script = """
+        import json
+        import hpsearch
+
+        spec, trainer = json.load(open("given.json"))
+        study = hpsearch.create_study(spec, "tiny.yaml", base=trainer)
+        assert study.validate().trials == 6
+        study.run()
+        print(json.dumps(study.best().params))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (folder / "said.txt").write_text(done.stdout)
+    return folder
+
+
+@pytest.fixture
+def study(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return package.open_study("tiny")
+
+
+@pytest.mark.slow
+def test_a_study_that_a_script_ran_is_that_of_the_command_line(folder, study):
+    best = read(folder, "best", "tiny")
+    assert json.loads((folder / "said.txt").read_text().splitlines()[-1]) == best["params"]
+    assert vars(study.best()) == best
+    assert [vars(trial) for trial in study.trials()] == read(folder, "trials", "tiny")
+    status = read(folder, "status", "tiny")
+    assert study.status()["trials"] == status["trials"]
+    assert study.wait(0.0) == "finished"
+    assert [listed.study for listed in package.list_studies()] == ["tiny"]
+    assert repr(package.open_study("tiny.yaml")) == "StudyHandle('tiny.yaml', runs='runs')"
+
+
+@pytest.mark.slow
+def test_a_frame_has_a_row_a_trial(folder, study):
+    frame, records = study.frame(), study.trials()
+    assert frame[METRIC].tolist() == [record.value for record in records]
+    assert frame["host.gamma"].tolist() == [record.params["host.gamma"] for record in records]
+    assert frame.index.tolist() == [0, 1, 2, 3, 4, 5]
+    header = hpsearch(folder, "trials", "tiny", "--csv").stdout.splitlines()[0]
+    assert header == ",".join(["number", *frame.columns])
+
+
+@pytest.mark.slow
+def test_figures_and_status_show_themselves(study):
+    history = study.plot_history()
+    finished = history.data[0]
+    assert list(finished.y) == [record.value for record in study.trials()]
+    assert len(study.plot_learning().data) >= 6
+    html = study._repr_html_()
+    assert "tiny: finished" in html
+    assert "<pre" in html
+
+
+@pytest.mark.slow
+def test_its_players_are_those_of_the_bundle(study, tmp_path):
+    points = [(3, 0, 0), (0, 2, 1), (1, 0, 4)]
+    (bundle,) = study.export(tmp_path / "best", games=60)
+    players = [study.player(), package.load_player(bundle), package.load_player("tiny")]
+    assert len({player.choose_coordinates(points) for player in players}) == 1
+    with pytest.raises(UsageError, match="no trial 99"):
+        study.player(99)
+    scripted = package.load_player("zeillinger")
+    played = package.cross_play([study, scripted], top=1, games=20)
+    assert "zeillinger" in played._repr_html_()
+    hosts = package.cross_play("tiny", top=1, games=20).frame().index
+    assert any(host.startswith("tiny/") for host in hosts)
+    assert played.frame().shape == played.standings.rho.shape
+    assert played.to_dict()["games"] == 20
+
+
+@pytest.mark.slow
+def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
+    with pytest.raises(UsageError, match="there is nothing to pause"):
+        study.pause()
+    with pytest.raises(UsageError, match="unknown kind of failure 'oom'"):
+        study.retry(kinds=["oom"])
+    with pytest.raises(UsageError, match="no failed trial of tiny is left"):
+        study.retry()
+    with pytest.raises(UsageError, match="is no population"):
+        study.lineage()
+    with pytest.raises(UsageError, match="has begun all 6 trials of its budget"):
+        study.enqueue({"host.gamma": 0.9})
+    with pytest.raises(UsageError, match="did you mean 'host\\.gamma'"):
+        study.enqueue({"host.gama": 0.9})
+    with pytest.raises(UsageError, match="top must be a whole number of at least 1, got 0"):
+        study.confirm(top=0)
+    with pytest.raises(UsageError, match="exclude each other"):
+        study.export(trial=1, pareto=True)
+    with pytest.raises(UsageError, match="name at least one study"):
+        package.breed([])
+    caught = []
+    thread = Thread(target=lambda: caught.append(refused_run(study)))
+    thread.start()
+    thread.join()
+    assert "leave the study to a driver by submit" in caught[0]
+
+
+def refused_run(study) -> str:
+    with pytest.raises(UsageError) as raised:
+        study.run()
+    return str(raised.value)
+
+
+def test_a_study_is_made_of_a_dict_with_its_configuration(tmp_path):
+    spec = {**STUDY, "name": "made", "seed": np.int64(3)}
+    made = package.create_study(spec, tmp_path / "made.yaml", base=TRAINER)
+    assert made.name == "made"
+    assert yaml_file.load(tmp_path / "made_trainer.yaml") == TRAINER
+    assert made.validate().configurations is None
+    spec_again = load_spec(tmp_path / "made.yaml").spec
+    again = package.create_study(spec_again, tmp_path / "again.yaml")
+    assert yaml_file.load(tmp_path / "again.yaml")["base"] == "made_trainer.yaml"
+    assert again.name == "made"
+    with pytest.raises(UsageError, match="exists and is not overwritten"):
+        package.create_study(spec, tmp_path / "made.yaml")
+    with pytest.raises(UsageError, match=r"a study is a \.yaml file"):
+        package.create_study(spec, tmp_path / "made.json")
+
+
+def test_a_study_with_faults_is_not_made(tmp_path):
+    spec = with_changes(STUDY, {"seed": -1, "budget/trials": 0})
+    with pytest.raises(ConfigError) as raised:
+        package.create_study(spec, tmp_path / "made.yaml", base=TRAINER)
+    assert len(raised.value.problems) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_study_is_refused_at_once(tmp_path):
+    with pytest.raises(UsageError, match="no study 'nothing'"):
+        package.open_study("nothing", tmp_path)
+    with pytest.raises(ConfigError):
+        package.open_study(tmp_path / "nothing.yaml", tmp_path)
+
+
+def test_a_study_that_has_not_begun_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    handle = package.open_study(write_study(tmp_path))
+    assert "has not been started" in handle._repr_html_()
+    with pytest.raises(HpsearchError, match="has not been started"):
+        handle.best()
