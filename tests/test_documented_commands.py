@@ -146,7 +146,7 @@ def test_every_command_runs(folder, monkeypatch):
         assert (folder / name).exists()
     pages = "".join(PAGES[page] for page in GUIDES)
     for code in re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL):
-        points = "import torch\npoints = torch.full((2, 5, 3), 3, dtype=torch.int32)\n"
+        points = "import hpsearch, torch\npoints = torch.full((2, 5, 3), 3, dtype=torch.int32)\n"
         subprocess.run([sys.executable, "-c", points + code], cwd=folder, check=True)
 
 
