@@ -13,13 +13,15 @@ an Optuna study in SQLite, as many workers as cores, a process a trial, one thre
 - the seed's trainer with the settings of choose_first.yaml;
 - our trainer, one member, `hpsearch train`.
 
-A way is stopped when it has found the last level, or after --limit seconds. Ways take turns, seed
-by seed; kernels are compiled before. Each row appended to reports/benchmarks/headline.csv is one
-way, seed and level; empty seconds mean that the limit came first.
+A way is stopped when it has found the last level, or after --limit seconds; with --times, which
+lets hpsearch begin, the others after so many times what it took with the same seed. Ways take
+turns, seed by seed; kernels are compiled before. Each row appended to the table headline.csv
+is one way, seed and level; empty seconds mean that the limit came first.
 """
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -124,22 +126,27 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways, metavar="WAY")
     parser.add_argument("--limit", type=float, default=900.0)
+    parser.add_argument("--times", type=float, help="limit of other ways, in hpsearch's seconds")
     parser.add_argument("--out", type=Path, default=rows.REPORTS)
     options = parser.parse_args()
+    ways = sorted(options.ways, key=lambda way: way != OURS) if options.times else options.ways
     for seed in options.seeds:
-        for way in options.ways:
+        limit = options.limit
+        for way in ways:
             context = rows.context("cpu", num_cores())
             folder = Path(tempfile.mkdtemp(prefix="headline-"))
-            seconds = found(way, seed, options.limit, folder)
+            seconds = found(way, seed, limit, folder)
             shutil.rmtree(folder)
             print(way, seed, seconds, flush=True)
             told = {level: f"{seconds[level]:.1f}" if level in seconds else "" for level in LEVELS}
             table = [
                 context
                 | {"way": way, "seed": seed, "rho": level, "seconds": told[level]}
-                | {"limit_seconds": f"{options.limit:g}"}
+                | {"limit_seconds": f"{limit:g}"}
                 for level in LEVELS
             ]
+            if way == OURS and options.times and LEVELS[-1] in seconds:
+                limit = min(options.limit, math.ceil(options.times * seconds[LEVELS[-1]]))
             rows.append(options.out / "headline.csv", table)
     page.write(options.out)
 

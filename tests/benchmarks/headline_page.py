@@ -1,10 +1,9 @@
 """The page's section on the headline: how long until a search has found a strong host."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import plots
 
@@ -18,8 +17,9 @@ Seconds from the command until a host's rho against choose_first first reached a
 in 3 dimensions: the median over the seeds, with the least and the greatest. All ways search the
 same four parameters with TPE, from nothing, on all cores, and measure hosts by the same 2,000
 games. By hand is an Optuna study in SQLite with a worker for each core and a process a trial.
-"> 900" means that it was not found within so many seconds; then the ratio is at least the one that
-is shown.
+"> 900" means that it was not found within so many seconds. The last column is the median over the
+seeds of how many times hpsearch's own seconds a way took; after ">" at least so many, as the way
+was stopped then.
 """
 WAYS = {
     "seed as published": "by hand, the seed's trainer as published",
@@ -50,41 +50,56 @@ def table(rows: Sequence[Row]) -> str:
     levels = sorted({float(row["rho"]) for row in rows})
     header = ["way", "seeds", *(f"rho {level:g}" for level in levels), "times ours"]
     lines = [header, ["---"] * len(header)]
-    ours = [_median(rows, OURS, level) for level in levels]
     for way, name in WAYS.items():
         own = [row for row in rows if row["way"] == way]
         if not own:
             continue
         cells = [_spread(own, way, level) for level in levels]
-        ratios = [
-            f"{'>' if seconds > _limit(own) else ''}{min(seconds, _limit(own)) / our:.1f}"
-            for seconds, our in zip((_median(own, way, each) for each in levels), ours, strict=True)
-            if our < math.inf
-        ]
+        ratios = filter(None, (_times(rows, way, level) for level in levels))
         times = "" if way == OURS else ", ".join(ratios)
         lines.append([name, str(len({row["seed"] for row in own})), *cells, times])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def seconds_of(rows: Sequence[Row], way: str, level: float) -> list[float]:
-    """Return the seconds of each seed, infinity where the limit came first."""
+class Seconds(NamedTuple):
+    """How long a way took with one seed; the order is that of the seconds known."""
+
+    at_least: float
+    is_found: bool  # else it was stopped then
+
+    def __str__(self) -> str:
+        return f"{'' if self.is_found else '> '}{self.at_least:.0f}"
+
+
+def seconds_of(rows: Sequence[Row], way: str, level: float) -> dict[str, Seconds]:
+    """Return by seed the newest seconds until a level."""
     own = [row for row in rows if row["way"] == way and float(row["rho"]) == level]
-    return sorted(float(row["seconds"] or "inf") for row in own)
+    return {
+        row["seed"]: Seconds(float(row["seconds"] or row["limit_seconds"]), bool(row["seconds"]))
+        for row in own
+    }
 
 
-def _median(rows: Sequence[Row], way: str, level: float) -> float:
-    return statistics.median_high(seconds_of(rows, way, level) or [math.inf])
-
-
-def _limit(rows: Sequence[Row]) -> float:
-    return min(float(row["limit_seconds"]) for row in rows)
+def _times(rows: Sequence[Row], way: str, level: float) -> str:
+    """Return how many times ours a way took, the median over seeds; empty where ours is unknown."""
+    ours, theirs = seconds_of(rows, OURS, level), seconds_of(rows, way, level)
+    ratios = [
+        Seconds(theirs[seed].at_least / own.at_least, theirs[seed].is_found)
+        for seed, own in ours.items()
+        if own.is_found and seed in theirs
+    ]
+    if not ratios:
+        return ""
+    middle = statistics.median_high(ratios)
+    return f"{'' if middle.is_found else '> '}{middle.at_least:.1f}"
 
 
 def _spread(rows: Sequence[Row], way: str, level: float) -> str:
-    every, limit = seconds_of(rows, way, level), _limit(rows)
-    middle, least, most = statistics.median_high(every), every[0], every[-1]
-    shown = [f"> {limit:.0f}" if each > limit else f"{each:.0f}" for each in (middle, least, most)]
-    return shown[0] if shown[1] == shown[2] else f"{shown[0]} [{shown[1]}, {shown[2]}]"
+    every = sorted(seconds_of(rows, way, level).values())
+    middle = statistics.median_high(every)
+    if every[0] == every[-1]:
+        return str(middle)
+    return f"{middle} [{every[0]}, {every[-1]}]"
 
 
 def _draw(axes: Any, rows: Sequence[Row]) -> None:
@@ -93,12 +108,12 @@ def _draw(axes: Any, rows: Sequence[Row]) -> None:
     places, names = [], []
     for way, name in WAYS.items():
         for level in levels:
-            every = seconds_of(rows, way, level)
+            every = seconds_of(rows, way, level).values()
             if not every:
                 continue
-            place, limit = len(places), _limit([row for row in rows if row["way"] == way])
-            found = [each for each in every if each <= limit]
-            late = [limit] * (len(every) - len(found))
+            place = len(places)
+            found = [each.at_least for each in every if each.is_found]
+            late = [each.at_least for each in every if not each.is_found]
             axes.scatter(found, [place] * len(found), color="tab:blue" if way == OURS else "grey")
             axes.scatter(late, [place] * len(late), facecolors="none", edgecolors="grey")
             places.append(place)

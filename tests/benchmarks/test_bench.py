@@ -7,6 +7,7 @@ from pathlib import Path
 
 import actors_page
 import bench
+import headline_page
 import page
 import pairs_page
 import pytest
@@ -186,6 +187,23 @@ def test_the_page_counts_the_players_that_the_champion_beats():
     ]
     _, text = pairs_page.sections({"pairs": rows}, Path())
     assert text.splitlines()[-1].startswith("| 1 | 2 of 2, 1 surely | +0.150 [+0.100, +0.200] |")
+
+
+def test_the_page_compares_ways_seed_by_seed(tmp_path):
+    def rows(way: str, *seconds: str, limit: str = "900") -> list[dict[str, str]]:
+        about = {"machine": "a", "commit": "new", "rho": "0.155", "way": way}
+        return [
+            about | {"seed": str(seed), "seconds": own, "limit_seconds": limit}
+            for seed, own in enumerate(seconds)
+        ]
+
+    table = rows("hpsearch", "10", "40", "20") + rows("ours, one member", "30", "40", "200")
+    table += rows("seed as published", "", "", "", limit="300")
+    _, _, text = headline_page.sections({"headline": table}, tmp_path)[:3]
+    *_, published, ours, hpsearch = text.splitlines()
+    assert published.endswith("| 3 | > 300 | > 15.0 |")
+    assert ours.endswith("| 3 | 40 [30, 200] | 3.0 |")
+    assert hpsearch.endswith("| 3 | 20 [10, 40] |  |")
 
 
 def quick_row(machine: str, commit: str, seconds: float, **changes: str) -> dict[str, str]:
