@@ -1,5 +1,8 @@
 """The command line: turns arguments into the call of a command, and errors into sentences."""
 
+from hpsearch import early_interrupt  # before all that takes time
+
+# isort: split
 import argparse
 import atexit
 import os
@@ -105,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     parsed = ParsedCommand("", {}, lambda: None)
     try:
+        early_interrupt.give_back()
         parsed = parse(arguments)
         return parsed.function(**parsed.arguments) or 0
     except KeyboardInterrupt:

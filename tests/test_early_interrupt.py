@@ -1,0 +1,28 @@
+"""Ctrl-C while a command is still being imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["argparse", "hpsearch.commands.run", "hpsearch.names"])
+def test_a_command_that_is_being_imported_ends_with_one_sentence(module):
+    """The signal comes when a module that is named is about to be imported."""
+    code = (
+        "import os, runpy, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['hpsearch', 'ls']\n"
+        "runpy.run_module('hpsearch.cli', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
+
+
+def test_importing_the_command_line_leaves_the_signal_alone():
+    code = "import signal, hpsearch.cli; print(signal.getsignal(signal.SIGINT).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "default_int_handler\n"
