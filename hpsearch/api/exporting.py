@@ -19,6 +19,7 @@ from hpsearch.terminal import say
 class ChosenTrials:
     trials: Sequence[Trial]  # the best first
     is_one: bool  # whether one was asked for, whose bundle is the folder itself
+    folder: Path  # where they are exported unless another place is asked for
     warning: str | None  # why another trial may be better
 
 
@@ -31,20 +32,23 @@ def choose_trials(
     """
     confirm = f"hpsearch confirm {view.name}{runs_option(runs)}"
     if pareto:
-        return ChosenTrials(the_front(view), is_one=False, warning=None)
+        return ChosenTrials(the_front(view), is_one=False, folder=view.folder.front, warning=None)
     if trial is not None:
         if trial not in view.state.trials:
             numbers = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
             raise UsageError(f"the study {view.name} has no trial {trial}, {numbers}")
-        chosen = view.state.trials[trial]
-        return ChosenTrials([chosen], is_one=True, warning=unconfirmed(view, confirm))
+        return _one(view, view.state.trials[trial], unconfirmed(view, confirm))
     best, warning = the_best(view, confirm)
     if top is None:
-        return ChosenTrials([best], is_one=True, warning=warning)
+        return _one(view, best, warning)
     trials = the_top(view, top, best)
     if len(trials) < top:
         say(f"{view.name} has only {len(trials)} to export")
-    return ChosenTrials(trials, is_one=False, warning=warning)
+    return ChosenTrials(trials, is_one=False, folder=view.folder.top, warning=warning)
+
+
+def _one(view: StudyView, trial: Trial, warning: str | None) -> ChosenTrials:
+    return ChosenTrials([trial], is_one=True, folder=view.folder.best, warning=warning)
 
 
 @dataclass(frozen=True)

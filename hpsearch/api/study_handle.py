@@ -265,9 +265,7 @@ class StudyHandle:
             raise UsageError("trial, top and pareto exclude each other; give one of them")
         view = self.view()
         chosen = choose_trials(view, self.runs, trial=trial, top=top, pareto=pareto)
-        of_several = view.folder.front if pareto else view.folder.top
-        default = view.folder.best if chosen.is_one else of_several
-        place = default if folder is None else Path(folder).absolute()
+        place = chosen.folder if folder is None else Path(folder).absolute()
         how = conditions(games, None if sign is None else Path(sign), "StudyHandle.export")
         if chosen.warning is not None:
             say(chosen.warning)

@@ -24,10 +24,10 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
         return 0
     from hpsearch.api.exporting import ChosenTrials, conditions, export_chosen  # it loads torch
 
-    chosen = ChosenTrials([trial], is_one=True, warning=None)
+    chosen = ChosenTrials([trial], is_one=True, folder=view.folder.best, warning=None)
     how = conditions(NUM_GAMES, key=None, command=command_line())
     try:
-        (bundle,) = export_chosen(view, chosen, view.folder.best, how)
+        (bundle,) = export_chosen(view, chosen, chosen.folder, how)
     except HpsearchError:
         print_best(console, view, trial)
         raise

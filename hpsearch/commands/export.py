@@ -87,9 +87,7 @@ def export(
     if form is not None:
         _export_config(view, chosen.trials[0], form, output)
     else:
-        of_several = view.folder.front if pareto else view.folder.top
-        default = view.folder.best if chosen.is_one else of_several
-        folder = default if output is None else output.absolute()
+        folder = chosen.folder if output is None else output.absolute()
         exported = export_chosen(view, chosen, folder, conditions(games, key, command_line()))
         if as_json:
             measures = [bundle.measures for bundle in exported]
