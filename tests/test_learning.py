@@ -1,40 +1,47 @@
 """The shipped configurations learn what they promise, on starts that training never uses."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from hpsearch import yaml_file
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
+from hpsearch.trainers.evaluation import Metrics
 
 TRAINERS = Path(__file__).parent.parent / "studies/trainers"
 
 
-def train(name: str, changes: dict) -> dict[str, float]:
-    """Train a shipped configuration, print how long it took, and return its measures."""
-    plain = {**yaml_file.load(TRAINERS / name), **changes}
+def train(name: str, steps: int, seeds: Sequence[int]) -> list[Metrics]:
+    """Train a shipped configuration with each seed; return and print the measures of all."""
+    plain = {**yaml_file.load(TRAINERS / name), "steps": steps}
     plain["evaluation"] = {**plain["evaluation"], "opponents": ["choose_first"]}
-    trainer = build([read_config(plain, source=name)])
+    trainer = build([read_config({**plain, "seed": seed}, source=name) for seed in seeds])
     began = time.perf_counter()
-    trainer.train(plain["steps"])
+    trainer.train(steps)
     seconds = time.perf_counter() - began
-    (metrics,) = trainer.evaluate_rho(num_games=4000, split="test of learning")
-    print(f"{name}: {plain['steps']} steps in {seconds:.0f} s, {metrics}")
-    return {name: measured.low for name, measured in metrics.items()}
+    measured = trainer.evaluate_rho(num_games=4000, split="test of learning")
+    print(f"{name}: {steps} steps in {seconds:.0f} s, {measured}")
+    return measured
 
 
 @pytest.mark.slow
 def test_ppo_at_20x3():
-    """In half of its steps; zeillinger reaches .079, the best response about .2."""
-    rho = train("ppo_20x3.yaml", {"steps": 200, "seed": 11})
-    assert rho["rho_sampled/host/choose_first"] > 0.16
-    assert rho["rho/host/choose_first"] > 0.15
+    """In three eighths of its steps; zeillinger reaches .079, the best response about .2.
+
+    PPO trains what is drawn. What is greedy beside it varies by .02 from seed to seed, and of one
+    seed from processor to processor and with the number of threads, so the mean of three counts.
+    """
+    members = train("ppo_20x3.yaml", 150, seeds=(11, 12, 13))
+    assert all(rho["rho_sampled/host/choose_first"].low > 0.16 for rho in members)
+    assert fmean(rho["rho/host/choose_first"].value for rho in members) > 0.15
 
 
 @pytest.mark.slow
 def test_dqn_at_20x3():
     """In a sixth of its steps."""
-    rho = train("dqn_20x3.yaml", {"steps": 2000, "seed": 11})
-    assert rho["rho/host/choose_first"] > 0.145
+    (rho,) = train("dqn_20x3.yaml", 2000, seeds=(11,))
+    assert rho["rho/host/choose_first"].low > 0.145
