@@ -319,7 +319,7 @@ def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
         exported.append(trial.number)
         return {"rows": []}
 
-    monkeypatch.setattr("hpsearch.export.writing.export_bundle", write)
+    monkeypatch.setattr("hpsearch.api.exporting.export_bundle", write)
     place.search(trials=4)
     output = place.run("export", "quick", "--json")
     assert output.err == (
