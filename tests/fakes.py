@@ -15,9 +15,9 @@ from virtual_job import Teaching, resumed_steps, simulated_games
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
+from hpsearch.cluster.job_trials import TrialQueue
 from hpsearch.cluster.member import (
     Member,
-    TrialQueue,
     steps_until_next,
     steps_until_together,
 )
@@ -64,7 +64,7 @@ class FakeJob:
 
     job: JobDir
     plan: JobPlan
-    queue: TrialQueue
+    queue: TrialQueue[Member]
     left: list[Member] = field(default_factory=list)
     step: dict[int, int] = field(default_factory=dict)
     began: bool = False
@@ -128,7 +128,7 @@ class FakeExecutor:
         """Start the jobs; their first round comes with the next look."""
         for job in jobs:
             plan = job.plan.required()
-            self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, TrialQueue(job, plan))
+            self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, TrialQueue(job, plan, Member.open))
             self.submitted.append(job.name)
         self.most_alive = max(self.most_alive, len(self.live()))
         return {job.name: f"fake-{job.name}" for job in jobs}
@@ -330,7 +330,7 @@ class FakeExecutor:
     def _finish(self, known: FakeJob, member: Member) -> None:
         step = known.step[member.assignment.trial]
         if step >= member.config.steps and self._fault(member, step) is None:
-            member.end("finished", step, metrics=self._metrics(member, step))
+            member.end("finished", step, metrics=_plain(self._metrics(member, step)))
             known.left.remove(member)
 
     def _leave(self, known: FakeJob) -> None:
@@ -378,12 +378,16 @@ class FakeExecutor:
         control = member.trial.control.read()
         if control is None or control.token != member.assignment.token:
             metrics = {name: Rho(99.0, 99.0, 99.0, 0.0, 1) for name in _names(member)}
-            member.end("finished", member.config.steps, metrics=metrics)
+            member.end("finished", member.config.steps, metrics=_plain(metrics))
             known.zombies.remove(member)
 
     def _metrics(self, member: Member, step: int) -> dict[str, Rho]:
         value = self._curve(member.config, step)
         return {name: Rho(value, value - 0.01, value + 0.01, 0.0, 20) for name in _names(member)}
+
+
+def _plain(metrics: Mapping[str, Rho]) -> dict[str, dict[str, float]]:
+    return {name: asdict(rho) for name, rho in metrics.items()}
 
 
 def plain_metrics(value: float) -> dict[str, float]:

@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from hpsearch import yaml_file
+from hpsearch.cluster.job_trials import TrialQueue
 from hpsearch.cluster.member import (
     Member,
-    TrialQueue,
+    plain_metrics,
     steps_to_resume,
     steps_until_next,
     steps_until_together,
@@ -131,7 +132,7 @@ class SimulatedJob:
         self._job = job
         # Read by `begin`, which comes before all else.
         self._plan: JobPlan
-        self._queue: TrialQueue
+        self._queue: TrialQueue[Member]
         self._course = course
         self._members: list[Member] = []
         self._step: dict[int, int] = {}
@@ -153,7 +154,7 @@ class SimulatedJob:
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
         self._plan = self._job.plan.required()
-        self._queue = TrialQueue(self._job, self._plan)
+        self._queue = TrialQueue(self._job, self._plan, Member.open)
         self._take()
         return self._next(now)
 
@@ -325,7 +326,9 @@ class SimulatedJob:
 
     def _finish(self, member: Member) -> None:
         if self._step_of(member) >= member.config.steps:
-            member.end("finished", self._step_of(member), metrics=self._measure(member))
+            member.end(
+                "finished", self._step_of(member), metrics=plain_metrics(self._measure(member))
+            )
             self._members.remove(member)
 
     def _measure(self, member: Member) -> dict[str, Rho]:

@@ -16,11 +16,11 @@ from typing import get_args
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import DIVERGED, HUNG, RankLostError, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
+from hpsearch.cluster.job_trials import TrialQueue
 from hpsearch.cluster.local_matches import LocalMatches
 from hpsearch.cluster.member import (
     Member,
     Slots,
-    TrialQueue,
     steps_until_next,
     steps_until_together,
 )
@@ -68,7 +68,7 @@ class JobTraining:
         team: Team,
         *,
         watcher: ProgressWatcher | None = None,
-        queue: TrialQueue | None = None,
+        queue: TrialQueue[Member] | None = None,
         compiles: Path | None = None,
     ) -> None:
         """Train ``members`` in `run`, until ``flag`` asks to stop.
@@ -314,7 +314,7 @@ class JobTraining:
         if self._slots.free:
             self._settle()
 
-    def _take_slots(self, queue: TrialQueue) -> bool:
+    def _take_slots(self, queue: TrialQueue[Member]) -> bool:
         """Begin all waiting trials that may and have a row; return whether there were any."""
         slots, oldest = self._slots, self._slots.oldest_step
         resumed: dict[int, int | None] = {}  # by row: the step of the newest checkpoint

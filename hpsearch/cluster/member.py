@@ -1,13 +1,8 @@
-"""The trials of a job, the queue of those to come, and the rows of its trainer as slots for them.
-
-A trial without a free row, or of another shape than those that train, waits until all before it
-have ended. If the job ends first, the driver gives the trial to another job.
-"""
+"""The trials that a job trains, and the rows of its trainer as slots for them."""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,11 +10,11 @@ from torch import Tensor
 
 from hpsearch import yaml_file
 from hpsearch.cluster import records
-from hpsearch.cluster.failures import CODE, DISK, kind_of, message_of
+from hpsearch.cluster.job_trials import JobTrial
 from hpsearch.cluster.record_files import CurveFile
-from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.team import Team
-from hpsearch.errors import CorruptError, DiskError, HpsearchError
+from hpsearch.errors import HpsearchError
 from hpsearch.monitor.resources import LayerTensors
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.config.ending import Ending
@@ -28,10 +23,7 @@ from hpsearch.trainers.trainer import AnyTrainer, Trainer
 
 
 @dataclass(frozen=True)
-class Member:
-    assignment: records.Assignment
-    trial: TrialDir
-    attempt: AttemptDir
+class Member(JobTrial):
     config: TrainerConfig
     name: str  # what a person calls it
     lineage: records.Lineage
@@ -55,20 +47,8 @@ class Member:
         )
 
     @property
-    def number(self) -> int:
-        return self.assignment.trial
-
-    def obey(self, step: int) -> bool:
-        """Return whether the attempt ends; if the driver has stopped it, say so."""
-        try:
-            control = self.trial.control.read()
-        except (CorruptError, DiskError):  # it may be readable a moment later
-            return False
-        if control is None or control.token != self.assignment.token:
-            return True  # it has been replaced: it is fenced off, and writes nothing
-        if control.stop is not None:
-            self.end(control.stop, step)
-        return control.stop is not None
+    def shape(self) -> str:
+        return shape_key(self.config)
 
     def report(self, step: int, evaluation: Evaluation, *, is_last: bool = False) -> None:
         """Add an evaluation to the learning curve; after the last the member ends early."""
@@ -78,34 +58,6 @@ class Member:
         metrics, mark = plain_metrics(evaluation.metrics), {"last": True} if is_last else {}
         entropies = {"entropies": evaluation.entropies}
         self.trial.append_metrics({**row, "metrics": metrics, **entropies, **mark})
-
-    def fail(self, error: Exception, step: int) -> None:
-        """Say that the attempt failed, unless it has said how it ended."""
-        if self.attempt.read_result() is None:
-            self.end("failed", step, kind=kind_of(error), message=message_of(error))
-
-    def end(
-        self,
-        status: records.Status,
-        step: int,
-        *,
-        metrics: Metrics | None = None,
-        kind: str | None = None,
-        message: str = "",
-        ended_by: Ending | None = None,
-    ) -> None:
-        """Say how the attempt ended; the last thing that a member writes."""
-        self.attempt.write_result(
-            records.AttemptResult(
-                token=self.assignment.token,
-                status=status,
-                step=step,
-                kind=kind,
-                message=message,
-                metrics=plain_metrics(metrics or {}),
-                ended_by=ended_by,
-            )
-        )
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
@@ -118,61 +70,6 @@ class EarlyEnd:
 
     by: Ending
     sentence: str
-
-
-class TrialQueue:
-    """The trials of a job that have not begun; only a pilot is given more than the first."""
-
-    def __init__(self, job: JobDir, plan: records.JobPlan) -> None:
-        self._job = job
-        self._number = 1  # of the next trials that the job may be given
-        self._is_closed = plan.pilot_seconds <= 0
-        self.waiting = _opened(job.study, plan.assignments)
-        self.matches = [] if plan.match is None else [plan.match]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no trial waits and nothing more will come; a match may still be to be played."""
-        return self._is_closed and not self.waiting
-
-    def waiting_with(self, shape: str) -> list[Member]:
-        return [member for member in self.waiting if shape_key(member.config) == shape]
-
-    def look(self) -> None:
-        while not self._is_closed:
-            try:
-                more_work = self._job.read_next(self._number)
-            except (CorruptError, DiskError):  # it may be readable a moment later
-                return
-            if more_work is None:
-                return
-            self._number += 1
-            self._is_closed = not more_work.assignments and more_work.match is None
-            self.waiting += _opened(self._job.study, more_work.assignments)
-            self.matches += [] if more_work.match is None else [more_work.match]
-
-    def take(self) -> list[Member]:
-        """Take all that have the shape of the first, but end those that the driver has stopped."""
-        taken: list[Member] = []
-        while self.waiting and not taken:
-            same = self.waiting_with(shape_key(self.waiting[0].config))
-            taken = [member for member in same if self._take_out(member)]
-        return taken
-
-    def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
-        """Take the first of a shape that may begin now, if any; end those that were stopped."""
-        for member in self.waiting_with(shape):
-            if may_begin(member) and self._take_out(member):
-                return member
-        return None
-
-    def _take_out(self, member: Member) -> bool:
-        """Take a trial out; return False if the driver has stopped it, which ends it here."""
-        self.waiting.remove(member)
-        return not member.obey(step=0)
-
-    def take_match(self) -> int | None:
-        return self.matches.pop(0) if self.matches else None
 
 
 def steps_until_together(step_now: int, first: int, interval: int) -> int:
@@ -197,22 +94,6 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
     """
     common = set(saved[0]).intersection(*saved[1:]) if in_step and saved else set()
     return [max(common or steps, default=None) for steps in saved]
-
-
-def _opened(study: StudyDir, assignments: Sequence[records.Assignment]) -> list[Member]:
-    """Return the trials that can be read; each other trial ends here as failed."""
-    members = []
-    for assignment in assignments:
-        try:
-            members.append(Member.open(study, assignment))
-        except HpsearchError as error:
-            print(error, flush=True)
-            # What cannot be read now may be a moment later, and says nothing of the trial.
-            kind = DISK if isinstance(error.__cause__, OSError) else CODE
-            result = records.AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
-            with suppress(DiskError):  # the others may still train
-                study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
-    return members
 
 
 class Slots:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpsearch.cluster.endings import Endings
 from hpsearch.cluster.failures import NAN
-from hpsearch.cluster.member import Member, Slots
+from hpsearch.cluster.member import Member, Slots, plain_metrics
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.team import Team
 from hpsearch.errors import DiskError, HpsearchError
@@ -304,7 +304,9 @@ class EvaluationSchedule:
         ended = slots.ended.get(member.number)
         message, ended_by = ("", None) if ended is None else (ended.sentence, ended.by)
         step = slots.steps[row]
-        member.end("finished", step, metrics=metrics, message=message, ended_by=ended_by)
+        member.end(
+            "finished", step, metrics=plain_metrics(metrics), message=message, ended_by=ended_by
+        )
 
     def _due(self) -> dict[int, Member]:
         members, steps = self._slots.members, self._slots.steps

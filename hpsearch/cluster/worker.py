@@ -19,8 +19,9 @@ from hpsearch.cluster import records
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.job_training import LOOK_SECONDS, JobTraining
+from hpsearch.cluster.job_trials import TrialQueue
 from hpsearch.cluster.machine import VISIBLE
-from hpsearch.cluster.member import TrialQueue
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
 from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, CorruptError
@@ -44,7 +45,7 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
         job.report.write(_device_report(plan.probes, team.hosts()))
         return
     torch.set_num_threads(plan.num_threads)
-    queue = TrialQueue(job, plan)
+    queue = TrialQueue(job, plan, Member.open)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     while True:
@@ -70,7 +71,7 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
             return
 
 
-def _wait(queue: TrialQueue, seconds: float, flag: StopFlag, team: Team) -> None:
+def _wait(queue: TrialQueue[Member], seconds: float, flag: StopFlag, team: Team) -> None:
     deadline = time.monotonic() + seconds
     queue.look()
     while not (queue.waiting or queue.matches or queue.is_over or flag.is_set):

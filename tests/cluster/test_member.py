@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.job_trials import TrialQueue
 from hpsearch.cluster.member import (
     EarlyEnd,
     Member,
     Slots,
-    TrialQueue,
     steps_until_next,
     steps_until_together,
 )
@@ -101,7 +101,7 @@ def test_a_refilled_slot_begins_where_all_are_measured_together(interval: int) -
 
 
 def test_trials_of_one_shape_are_taken_at_once_but_those_that_were_stopped(job: JobDir) -> None:
-    queue = TrialQueue(job, job.plan.required())
+    queue = TrialQueue(job, job.plan.required(), Member.open)
     assert queue._is_closed  # it is no pilot
     assert not queue.is_over
     job.study.trial(0).control.write(Control("token-0-1", "pruned"))
@@ -116,7 +116,7 @@ def test_the_first_trial_that_may_begin_is_taken_and_a_pilot_is_over_when_it_is_
     job: JobDir,
 ) -> None:
     plan = replace(job.plan.required(), pilot_seconds=1.0)
-    queue = TrialQueue(job, plan)
+    queue = TrialQueue(job, plan, Member.open)
     shape = shape_key(queue.waiting[0].config)
     taken = queue.take_one(shape, lambda member: member.config.steps == 20)
     assert taken is not None

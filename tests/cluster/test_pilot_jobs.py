@@ -10,7 +10,8 @@ from working import work
 
 from hpsearch.cluster import team, worker
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.cluster.member import Member, TrialQueue
+from hpsearch.cluster.job_trials import TrialQueue
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
@@ -80,7 +81,7 @@ def test_a_pilot_waits_for_what_comes_in_its_time(pilot, monkeypatch) -> None:
 def test_a_pilot_waits_no_longer_than_until_a_match_or_the_end_comes(pilot, monkeypatch, given):
     """Which comes while it sleeps for the second time of four."""
     job, _ = pilot
-    queue = TrialQueue(job, replace(job.plan.required(), assignments=()))
+    queue = TrialQueue(job, replace(job.plan.required(), assignments=()), Member.open)
     flag, slept = StopFlag(), []
 
     def sleep(seconds: float) -> None:

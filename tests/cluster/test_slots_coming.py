@@ -27,7 +27,8 @@ from hpsearch.cluster import team
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.job_training import JobTraining
-from hpsearch.cluster.member import Member, TrialQueue
+from hpsearch.cluster.job_trials import TrialQueue
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
@@ -149,7 +150,7 @@ def test_training_stops_for_no_refill_without_a_free_row_and_a_waiting_trial(pil
     plan, flag = job.plan.required(), StopFlag()
     member = Member.open(job.study, plan.assignments[0])
     place = JobPlace("study", job.name, job.textfile, job.traces)
-    queue = TrialQueue(job, replace(plan, assignments=plan.assignments[1:]))
+    queue = TrialQueue(job, replace(plan, assignments=plan.assignments[1:]), Member.open)
     alone, beats = Team(flag), Heartbeats(job.heartbeat, 2.0)
     training = JobTraining([member], flag, place, beats, job.timeline, alone, queue=queue)
     alone.build([member.config])

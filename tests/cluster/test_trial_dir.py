@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpsearch import files
-from hpsearch.cluster.member import TrialQueue
+from hpsearch.cluster.job_trials import TrialQueue
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
@@ -228,7 +229,7 @@ def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "open_file", fail)
-        assert TrialQueue(job, plan).waiting == []
+        assert TrialQueue(job, plan, Member.open).waiting == []
     assert trial.attempt(1).read_result().kind == "disk"
 
 
