@@ -54,8 +54,13 @@ def _made_printable(stream: Any) -> Any:
 
 
 def interval_text(number: Mapping[str, float | None]) -> str:
-    """Return a value and its interval; the value alone, or nothing, where no more is known."""
+    """Return a value and its interval; the value alone where no more is known, or it is exact.
+
+    Nothing where no value is known.
+    """
     value, low, high = number["value"], number["low"], number["high"]
     if value is None:
         return ""
-    return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
+    if low is None or high is None or low == high:
+        return f"{value:.4f}"
+    return f"{value:.4f} [{low:.4f}, {high:.4f}]"

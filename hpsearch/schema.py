@@ -156,6 +156,7 @@ def _read_union(alternatives: tuple[Any, ...], data: object, path: str, problems
     if len(options) == 1:
         return _read_value(options[0], data, path, problems)
     options = tuple(option for option in options if _is_of_kind(option, data)) or options
+    options = _with_its_keys(options, data)
     if len(options) == 1:
         return _read_value(options[0], data, path, problems)
     if all(dataclasses.is_dataclass(option) for option in options):
@@ -167,6 +168,19 @@ def _read_union(alternatives: tuple[Any, ...], data: object, path: str, problems
             return value
     kinds = " or ".join(_kind(option) for option in options)
     return _fail(problems, path, f"must be {kinds}, but is {shown(data)}")
+
+
+def _with_its_keys(options: tuple[Any, ...], data: object) -> tuple[Any, ...]:
+    """Return, of mappings to any keys and dataclasses, the dataclasses that have a key of ``data``.
+
+    Where none has, the mappings to any keys.
+    """
+    blocks: list[Any] = [option for option in options if dataclasses.is_dataclass(option)]
+    others = tuple(option for option in options if option not in blocks)
+    if not (blocks and others and isinstance(data, Mapping)):
+        return options
+    named = [block for block in blocks if any(key in field_hints(block) for key in data)]
+    return tuple(named) or others
 
 
 def _is_of_kind(hint: Any, data: object) -> bool:

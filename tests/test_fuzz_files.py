@@ -72,6 +72,7 @@ from hpsearch.study.requests import (
 from hpsearch.study.spec import GivenTotal
 from hpsearch.study.view import read_study_note
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint_name import sha256_of
 from hpsearch.trainers.config import read_config
 
 METRIC = "rho/host/random"
@@ -253,9 +254,9 @@ def _checkpoint(study: StudyDir) -> None:
     # As one who also writes the manifest anew.
     state = path / checkpoint.STATE
     if state.is_file() and (path / checkpoint.MANIFEST).is_file() and state.stat().st_size < 2**20:
-        digests = {name: checkpoint._sha256(path / name) for name in (checkpoint.STATE,)}
+        digests = {name: sha256_of(path / name) for name in (checkpoint.STATE,)}
         with suppress(OSError, HpsearchError):
-            digests[checkpoint.TENSORS] = checkpoint._sha256(path / checkpoint.TENSORS)
+            digests[checkpoint.TENSORS] = sha256_of(path / checkpoint.TENSORS)
         files.write_json(path / checkpoint.MANIFEST, digests)
         with suppress(HpsearchError):
             checkpoint.load(path)

@@ -241,6 +241,16 @@ def test_a_number_too_large_for_a_float_is_refused():
     assert problem.startswith("rate must be a finite number")
 
 
+def test_a_mapping_to_any_keys_beside_a_dataclass_is_meant_where_no_key_is_the_dataclass_s():
+    hint = dict[str, str] | Red
+    assert read_hint(hint, {"dqn": "a.yaml"}, source="test") == {"dqn": "a.yaml"}
+    assert read_hint(hint, {"color": "red", "depth": 2}, source="test") == Red("red", 2)
+    with pytest.raises(ConfigError, match="depth is missing"):
+        read_hint(hint, {"color": "red"}, source="test")
+    with pytest.raises(ConfigError, match="dqn must be a text"):
+        read_hint(hint, {"dqn": 3}, source="test")
+
+
 def test_unions_without_a_tag_go_by_the_keys_they_have():
     value = read(Everything, {**whole(), "role": {"player": "zeillinger"}}, source="test.yaml")
     assert value.role == Player("zeillinger")

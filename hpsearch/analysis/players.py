@@ -43,6 +43,7 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
     A trial whose checkpoints are gone makes room for the next one. Raises HpsearchError if no trial
     has finished; UsageError if none that has finished has a checkpoint.
     """
+    view.require_players()
     best_trial(view)  # says why where there is none
     finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
     chosen: dict[int, tuple[str, ...]] = {}

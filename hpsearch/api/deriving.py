@@ -105,6 +105,7 @@ def confirm(
     Trains them again, here or by ``submit``, of a population reruns the last match. Returns an exit
     code where that has not ended.
     """
+    view.require_players()
     say_what_goes_on(view)
     population = view.study.spec.population
     if population is not None:
@@ -209,6 +210,7 @@ def replay_study(
         raise UsageError(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
+    view.require_players()
     schedule = schedule_of(view, ancestry, trial)
     name = derived.derived_name(view.name, f"-replay-{trial}", "replayed")
     folder = StudyDir((runs / name).absolute())

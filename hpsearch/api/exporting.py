@@ -30,6 +30,7 @@ def choose_trials(
 
     Raises UsageError if there is no such trial, HpsearchError if none has finished.
     """
+    view.require_players()
     confirm = f"hpsearch confirm {view.name}{runs_option(runs)}"
     if pareto:
         return ChosenTrials(the_front(view), is_one=False, folder=view.folder.front, warning=None)

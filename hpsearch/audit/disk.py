@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -198,7 +198,7 @@ def _compared(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str
     """Return a checkpoint's state, or in what it differs from its manifest."""
     try:
         listed = parse_json(manifest)
-        for name in dict.fromkeys(("tensors.safetensors", "state.json", *listed)):
+        for name in _needed(listed):
             with open_file(folder / name) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
                     return None, f"{name} differs from its manifest"
@@ -208,6 +208,15 @@ def _compared(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str
         return None, f"a file of it cannot be read ({error.strerror})"
     except (CorruptError, ValueError, LookupError, TypeError) as error:
         return None, f"it is damaged ({type(error).__name__})"
+
+
+def _needed(listed: Iterable[str]) -> Sequence[str]:
+    """Return the files that a checkpoint must have; a program's has no tensors."""
+    names = list(listed)
+    tensors = (
+        [] if any(str(name).startswith("program/") for name in names) else ["tensors.safetensors"]
+    )
+    return list(dict.fromkeys([*tensors, "state.json", *names]))
 
 
 def _json(root: Path, path: str) -> StudyFile:

@@ -57,6 +57,9 @@ def train_as_task(job_folders: Sequence[str]) -> None:
             return
         _take_share(num_tasks // int(os.environ.get("SLURM_NNODES", "1")))
         job = JobDir(Path(job_folders[index]))
+        if job.plan.required().programs:
+            _run_programs(job, flag)
+            return
         with _importing(job.plan.required().num_threads):
             from hpsearch.cluster.meeting import cluster_team, join
             from hpsearch.cluster.worker import run_job
@@ -77,6 +80,9 @@ def _take_share(tasks_of_node: int) -> None:
 
 
 def _train(job: JobDir, flag: StopFlag, ranks: int) -> None:
+    if job.plan.required().programs:
+        _run_programs(job, flag)
+        return
     num_threads = job.plan.required().num_threads
     with _importing(num_threads):
         from hpsearch.cluster.meeting import local_team
@@ -84,6 +90,13 @@ def _train(job: JobDir, flag: StopFlag, ranks: int) -> None:
 
     with local_team(ranks, num_threads, flag, job.weights) as team:
         run_job(job, flag, team)
+
+
+def _run_programs(job: JobDir, flag: StopFlag) -> None:
+    # Imported here, as the trials of most studies are no programs.
+    from hpsearch.cluster.program_job import run_programs
+
+    run_programs(job, flag)
 
 
 def main(arguments: Sequence[str]) -> None:

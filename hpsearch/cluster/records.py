@@ -40,6 +40,7 @@ class JobPlan:
     """device that it tries, instead of training, to say what a job of this kind sees"""
     heartbeat_seconds: float = 2.0  # between two heartbeats
     ranks: int = 1  # processes that train together
+    programs: bool = False  # whether its trials are programs, which it runs
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,8 @@ class TrialDir(Folder):
     training_log = Place("training.jsonl")  # losses and rates, a line for each snapshot
     tensorboard = Place("tensorboard")  # the same for TensorBoard
     result = Place("result.json")  # by the driver, when the trial is told
+    program = Place("program")  # of a program: what it keeps, until it becomes a checkpoint
+    output = Place("output.log")  # what a program printed, of all attempts
     _save_request = Place("save")  # there while a user asks for a checkpoint
 
     # Of a run without a study alone:

@@ -64,6 +64,8 @@ def init(
         print(f"{written.study}: {TEMPLATES[name]}")
         for trainer in written.trainers:
             print(f"{trainer}: the trainer configuration that it searches around")
+        if written.program is not None:
+            print(f"{written.program}: the program that it runs, to be replaced by yours")
         if written.profile is not None:
             print(f"{written.profile}: the profile of your cluster, to be filled in")
         _say_what_comes_next(written)
@@ -140,7 +142,7 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
         print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
     example = check.example
     print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")
-    print(f"its complete trainer configuration:\n\n{yaml_file.dump(example.config)}")
+    print(f"its complete configuration:\n\n{yaml_file.dump(example.config)}")
 
 
 def cost_text(cost: "Forecast") -> str:

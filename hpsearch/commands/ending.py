@@ -19,7 +19,7 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
         return 0
     console = Terminal()
     trial = best_trial(view)
-    if not export_best:
+    if view.study.is_program or not export_best:
         print_best(console, view, trial)
         return 0
     from hpsearch.api.exporting import ChosenTrials, conditions, export_chosen  # it loads torch

@@ -192,6 +192,17 @@ def score(
     return Scores(totals[0], totals[1], objectives[0], objectives[1], by_role, weights)
 
 
+def by_values(values: Floats) -> Scores:
+    """Return the scores of members by one value each, (K,), high is good, as if there was no noise.
+
+    So any difference is certain, as in Jaderberg et al., Population based training (arXiv
+    1711.09846), section 3.
+    """
+    row, none = values[None, :], np.empty((1, len(values), 0))
+    unplayed = OpponentWeights(np.empty(0), np.empty(0))
+    return Scores(row, row, none, none, np.zeros((len(values), 2)), unplayed)
+
+
 def _objectives(
     pareto: Pareto | None, rho: Floats, strength: Floats, standing: MatchStanding
 ) -> Floats:

@@ -16,6 +16,7 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json, shipped
+from hpsearch.programs.config import uses_gpu
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import read_config
@@ -32,6 +33,8 @@ class JobPace:
 
 
 def _measured_pace(study: Study) -> JobPace | None:
+    if study.is_program:
+        return None
     config = read_config(next(iter(study.bases.values())), source=str(study.path))
     alike: list[tuple[float, JobPace]] = []  # each with how many times its work differs
     for rows in _measured_runs(config.algorithm, config.device):
@@ -77,7 +80,7 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     base = next(iter(study.bases.values()))
     population, trials = study.spec.population, study.spec.budget.trials
     steps = int(base["steps"]) if population is None else population.interval
-    unit = "GPU-hours" if base["device"] == "cuda" else "CPU-hours"
+    unit = "GPU-hours" if uses_gpu(base) else "CPU-hours"
     own = _own_pace(study, folder)
     pace = own or _measured_pace(study)
     if pace is None:
@@ -101,7 +104,7 @@ def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
                 threads.append(plan.num_threads * ranks)
     if not speeds:
         return None
-    is_gpu = next(iter(study.bases.values()))["device"] == "cuda"
+    is_gpu = uses_gpu(next(iter(study.bases.values())))
     processors = _gpus(study) * median(shares) if is_gpu else median(threads)
     return JobPace(median(speeds), processors, "its own jobs so far")
 

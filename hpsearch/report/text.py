@@ -9,7 +9,7 @@ from typing import Any, get_args
 from rich.console import Console
 
 from hpsearch.cluster.records import ActorState, JobHeartbeat
-from hpsearch.cluster.study_dir import COMPILING, StudyDir
+from hpsearch.cluster.study_dir import COMPILING, StudyDir, final_checkpoint
 from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
@@ -25,6 +25,7 @@ from hpsearch.study.view import (
 )
 from hpsearch.study.work import cost, is_compiling, time_left
 from hpsearch.terminal import print_line
+from hpsearch.trainers.checkpoint_name import PROGRAM_FILES
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
@@ -339,11 +340,15 @@ def _rounded(seconds: float) -> float:
 
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
-    value, games = interval_text(trial.metrics[view.metric]), trial.metrics[view.metric]["games"]
-    what = f"{view.best_word}: trial {trial.number}, {view.metric} {value}"
-    line = f"{what} on {games:,.0f} games of the search"
+    measured = trial.metrics[view.metric]
+    line = f"{view.best_word}: trial {trial.number}, {view.metric} {interval_text(measured)}"
+    if "games" in measured:  # a program plays none
+        line = f"{line} on {measured['games']:,.0f} games of the search"
     console.print(line, style="bold", highlight=False, soft_wrap=True)
     if trial.ended_by is not None:
         print_line(console, f"  {trial.message}")
     for name, setting in view.settings(trial).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)
+    if view.study.is_program:
+        folder = view.folder.root / final_checkpoint(trial.number, view.last_step(trial))
+        print_line(console, f"  folder: {folder / PROGRAM_FILES}")

@@ -35,7 +35,7 @@ class TrialRecord:
     origin: Mapping[str, Any] | None
     """of a trial of a population: its member, generation, parents, operator and interval"""
     config: Mapping[str, Any]
-    """its complete trainer configuration"""
+    """its complete configuration"""
 
 
 def trial_record(view: StudyView, trial: Trial) -> TrialRecord:

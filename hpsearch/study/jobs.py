@@ -153,6 +153,7 @@ class Jobs(DriverPart):
                     refills,
                     heartbeat_seconds=pause,
                     ranks=executor.ranks,
+                    programs=self._study.is_program,
                 )
             )
 

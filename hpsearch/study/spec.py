@@ -17,6 +17,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
+from hpsearch.programs.config import PROGRAM, ProgramConfig
 from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
 from hpsearch.study import options, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
@@ -72,8 +73,9 @@ class StudySpec:
     """of all suggestions and, with the trial's number, of all training"""
     storage: str
     """database URL, or env: and the name of the environment variable that holds it"""
-    base: str | dict[str, str]
-    """path of a trainer configuration, from the study file; or one for each algorithm"""
+    base: str | dict[str, str] | ProgramConfig
+    """path of a trainer configuration, from the study file; one for each algorithm; or any program,
+    which is run in place of a trainer"""
     objectives: tuple[Objective, ...]
     """by what trials are compared; of several, which are not pruned, the first names the best"""
     space: dict[str, Parameter]
@@ -105,12 +107,17 @@ class Study:
 
     path: Path
     spec: StudySpec
-    bases: Mapping[str, Config]  # complete trainer configurations by algorithm
+    bases: Mapping[str, Config]  # complete configurations by algorithm
     space: SearchSpace
     founders: tuple[Config, ...] = ()
     """complete trainer configurations of the checkpoints with which a population begins"""
     trials_in_file: int | None = None
     """budget.trials of the file, whatever total a command gave; None where no file was read"""
+
+    @property
+    def is_program(self) -> bool:
+        """Whether its trials are programs, which play no games."""
+        return PROGRAM in self.bases
 
     @property
     def uses_gpus(self) -> bool:
@@ -369,12 +376,14 @@ def _profile_problems(executor: options.SlurmOptions, directory: Path) -> Iterat
 
 
 def _read_bases(
-    base: str | dict[str, str],
+    base: str | dict[str, str] | ProgramConfig,
     directory: Path,
     problems: list[str],
     wrong: list[tuple[Config, Sequence[str]]],
 ) -> dict[str, Config]:
     """Return the bases by algorithm; faults go to ``problems``, wrong bases to ``wrong``."""
+    if isinstance(base, ProgramConfig):
+        return {PROGRAM: to_plain(base)}
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
     for algorithm, file in named.items():

@@ -20,6 +20,7 @@ from hpsearch.parameters import (
     json_text,
 )
 from hpsearch.population.options import Schedule
+from hpsearch.programs.config import ProgramConfig, is_program, read_trial_config, uses_gpu
 from hpsearch.schema import Config, apply, paths, to_plain
 from hpsearch.study import options
 from hpsearch.study.space import ALGORITHM, SearchSpace, point_of, wanted_values
@@ -60,6 +61,8 @@ def trainer_problems(
 ) -> Iterator[str]:
     """Yield the objectives that a base does not measure, and bases that would not go on."""
     for algorithm, base in bases.items():
+        if is_program(base):  # what it measures is known when it has
+            continue
         measured = set(metric_names(read_config(base, source="").measured_against()))
         # Where who plays is itself searched, a trial that does not measure them fails by itself.
         for index, objective in enumerate(objectives if WHO_PLAYS.isdisjoint(space) else ()):
@@ -80,13 +83,17 @@ def trainer_problems(
 def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
     searched = space.get(DEVICE)
     choices = searched.choices if isinstance(searched, CategoricalParameter) else ()
-    return GPU in choices or any(config[DEVICE] == GPU for config in configs)
+    return GPU in choices or any(map(uses_gpu, configs))
 
 
 def gpus_per_rank(configs: Sequence[Config], space: Mapping[str, Parameter]) -> int:
     if not use_gpus(configs, space):
         return 0
-    return 1 + max(read_config(config, source="").rollouts.gpus for config in configs)
+    trials = [read_trial_config(config, source="") for config in configs]
+    return max(
+        trial.gpus if isinstance(trial, ProgramConfig) else 1 + trial.rollouts.gpus
+        for trial in trials
+    )
 
 
 def gpu_problems(
@@ -108,6 +115,13 @@ def gpu_problems(
 def rank_problems(
     ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
+    if any(map(is_program, configs)):
+        if ranks > 1:
+            yield (
+                "executor.ranks must be 1 where a program is run, which starts further processes "
+                f"itself, but is {ranks}"
+            )
+        return
     numbers: list[int] | None
     match space.get(SHARDS):
         case CategoricalParameter(choices=choices):
@@ -358,7 +372,7 @@ def _parameter_problems(
 
 def _config_problems(config: Config) -> tuple[str, ...]:
     try:
-        read_config(config, source="")
+        read_trial_config(config, source="")
     except ConfigError as error:
         return error.problems
     return ()

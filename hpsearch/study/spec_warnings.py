@@ -135,7 +135,7 @@ def _sampler_warnings(study: Study) -> Iterator[str]:
 class Example(NamedTuple):
     what: str
     params: dict[str, Any]  # its parameters by dotted path
-    config: Config  # its complete trainer configuration
+    config: Config  # its complete configuration
 
 
 def example_trial(study: Study) -> Example:

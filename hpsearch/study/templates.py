@@ -11,6 +11,7 @@ from hpsearch.explained import comment, explained
 from hpsearch.files import shipped, write_text
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import FloatParameter, Parameter
+from hpsearch.programs.config import ProgramConfig
 from hpsearch.schema import Config
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Objective, StudySpec, load_spec
@@ -36,6 +37,8 @@ TEMPLATES: Mapping[str, str] = {
     "population": "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
     "a100": "DQN and PPO against a panel by TPE, with a median pruner, on a SLURM cluster of A100s",
     "a100_population": "128 DQN hosts that breed on two nodes of eight A100s of a SLURM cluster",
+    "spirals": "rates and width of any program, here a script of PyTorch, two minutes on two cores",
+    "spirals_population": "the same program as a population whose members copy each other",
     "published_depth_batch": "the published sweep of depth and batch size, hours on a GPU",
     "published_pairs": "the published eight pairs at 20x3, hours on a GPU",
     "published_100x10": "the published eight pairs at 100x10, hours on a GPU",
@@ -52,12 +55,13 @@ def template_file(name: str) -> Path:
 class Written(NamedTuple):
     study: Path
     trainers: tuple[Path, ...]  # one for each algorithm
-    profile: Path | None  # of the cluster, where the study is for one
+    profile: Path | None = None  # of the cluster, where the study is for one
+    program: Path | None = None  # that is a trial, where the study is for one
 
     @property
     def files(self) -> list[Path]:
         """All of them, the study last, which names the others."""
-        return [*self.trainers, *filter(None, [self.profile]), self.study]
+        return [*self.trainers, *filter(None, [self.profile, self.program]), self.study]
 
     @property
     def verb(self) -> str:
@@ -72,11 +76,28 @@ def write_template(name: str, target: Path) -> Written:
     study = load_spec(source)
     executor = study.spec.executor
     profile = executor.profile if isinstance(executor, SlurmOptions) else None
+    if isinstance(study.spec.base, ProgramConfig):
+        return _write_program_study(name, target, source, study.spec, study.spec.base)
     files = _places(name, target, [*study.bases], has_profile=profile is not None)
     words = f"The configuration that {files.study.name} searches around."
     trainers = [read_config(base, source=str(source)) for base in study.bases.values()]
     given = "" if profile is None else (source.parent / profile).read_text(encoding="utf-8")
     return _write(files, _paragraphs(source), study.spec, words, trainers, given)
+
+
+def _write_program_study(
+    name: str, target: Path, source: Path, spec: StudySpec, base: ProgramConfig
+) -> Written:
+    """Write a study whose trials are a program, which is copied beside it."""
+    (place,) = (word for word in base.command if (source.parent / word).is_file())
+    study = _places(name, target, [], has_profile=False).study
+    files = Written(study, (), program=study.with_name(f"{study.stem}_program.py"))
+    _check_free(files)
+    assert files.program is not None
+    command = tuple(files.program.name if word == place else word for word in base.command)
+    given = (source.parent / place).read_text(encoding="utf-8")
+    spec = replace(spec, base=replace(base, command=command))
+    return _write(files, _paragraphs(source), spec, "", [], given)
 
 
 def write_study_around(config: Config, old: Path, target: Path) -> Written:
@@ -116,11 +137,15 @@ def _places(name: str, target: Path, algorithms: Sequence[str], *, has_profile: 
     names = algorithms if len(algorithms) > 1 else ["trainer"]
     trainers = tuple(study.with_name(f"{study.stem}_{each}.yaml") for each in names)
     profile = study.with_name(f"{study.stem}_profile.yaml") if has_profile else None
-    written = Written(study, trainers, profile)
+    written = Written(study, trainers if algorithms else (), profile)
+    _check_free(written)
+    return written
+
+
+def _check_free(written: Written) -> None:
     for file in written.files:
         if file.exists():
             raise UsageError(f"{file} exists and is not overwritten; name another file or folder")
-    return written
 
 
 def _write(
@@ -129,12 +154,15 @@ def _write(
     spec: StudySpec,
     words: str,
     trainers: Sequence[TrainerConfig],
-    profile: str = "",
+    copied: str = "",
 ) -> Written:
-    """Write a study, headed by ``about``, its configurations, headed by ``words``, its profile."""
+    """Write a study, headed by ``about``, and its configurations, headed by ``words``.
+
+    And the text of its profile or program, which is ``copied``.
+    """
     name, executor = files.study.stem, spec.executor
     names = [file.name for file in files.trainers]
-    base: str | dict[str, str] = names[0]
+    base = names[0] if names else spec.base
     if len(names) > 1:
         base = {own.algorithm: file for own, file in zip(trainers, names, strict=True)}
     if isinstance(executor, SlurmOptions) and files.profile is not None:
@@ -145,7 +173,7 @@ def _write(
         _comment([f"hpsearch train {file}", words, TRAINER_WORDS]) + explained(trainer)
         for file, trainer in zip(files.trainers, trainers, strict=True)
     ]
-    texts += [] if files.profile is None else [profile]
+    texts += [copied] if files.profile or files.program else []
     study_head = _comment([f"hpsearch {files.verb} {files.study}", *about, STUDY_WORDS])
     texts.append(study_head + explained(spec))
     try:

@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
 from hpsearch.errors import ConflictError
+from hpsearch.programs.config import TrialConfig, interval_of, read_trial_config, shape_of
 from hpsearch.schema import Config, leaves
 from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
@@ -20,7 +21,6 @@ from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.space import ALGORITHM, stored_point
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
-from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve is in metrics.jsonl
 
@@ -54,7 +54,7 @@ class Trials:
         self._optuna = optuna_study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
-        self._configs: dict[int, TrainerConfig] = {}  # by trial, until it is told
+        self._configs: dict[int, TrialConfig] = {}  # by trial, until it is told
         self._lengths: dict[int, _Length] = {}  # likewise
         self._shapes = Shapes(study)
         self._orphans: list[int] | None = None  # created and not recorded; None: not looked up
@@ -203,11 +203,11 @@ class Trials:
         """Return the same for trials that can share a job: of one shape, and of one island."""
         return self.shape(trial), island_number(trial.origin, self._study.spec.population)
 
-    def config(self, trial: Trial) -> TrainerConfig:
+    def config(self, trial: Trial) -> TrialConfig:
         """Return a trial's complete configuration, or that of the last copy in its place."""
         config = self._configs.get(trial.number)
         if config is None:
-            config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")
+            config = read_trial_config(self._study.config_of(trial), source=f"trial {trial.number}")
             if trial.told is None:  # else it would never be forgotten
                 self._configs[trial.number] = config
         return config
@@ -242,7 +242,7 @@ class Trials:
         length = self._lengths.get(trial.number)
         if length is None:
             config = self._study.config_of(trial)
-            length = _Length(config["steps"], config["evaluation"]["interval"])
+            length = _Length(config["steps"], interval_of(config))
             if trial.told is None:  # else it would never be forgotten
                 self._lengths[trial.number] = length
         return length
@@ -270,8 +270,9 @@ class Shapes:
 
     def __init__(self, study: Study) -> None:
         bases: list[tuple[str | int, Config]] = [*study.bases.items(), *enumerate(study.founders)]
+        searched = {*study.space.parameters}
         self._free = {
-            base: _free_paths(read_config(config, source="a base")) & {*study.space.parameters}
+            base: _free_paths(read_trial_config(config, source="a base")) & searched
             for base, config in bases
         }
         """by algorithm, or founder: the parameters in which members may differ"""
@@ -279,7 +280,7 @@ class Shapes:
         self._known: dict[str, str | None] = {}
         """None where a trial of the key shares what members of its base may differ in"""
 
-    def of(self, trial: Trial, config_of: Callable[[Trial], TrainerConfig]) -> str:
+    def of(self, trial: Trial, config_of: Callable[[Trial], TrialConfig]) -> str:
         params, origin = trial.last_params, trial.origin
         founder = None if origin is None else origin.founder
         base = params.get(ALGORITHM, self._first) if founder is None else founder
@@ -291,12 +292,12 @@ class Shapes:
             if len(self._known) == MOST_SHAPES:
                 self._known.clear()
             config = config_of(trial)
-            shape = shape_key(config)
+            shape = shape_of(config)
             is_for_all = free & params.keys() <= _free_paths(config)
             self._known[key] = shape if is_for_all else None
         return shape
 
 
-def _free_paths(config: TrainerConfig) -> set[str]:
+def _free_paths(config: TrialConfig) -> set[str]:
     """Return the paths of the values in which members that train together may differ."""
     return {leaf.path for leaf in leaves(config) if leaf.per_member}

@@ -78,6 +78,15 @@ class StudyView:
         valued = [(trial.value, trial) for trial in trials if trial.value is not None]
         return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
 
+    def require_players(self) -> None:
+        """Raise UsageError where trials are programs, which play no games."""
+        if self.study.is_program:
+            raise UsageError(
+                f"{self.name} searches a program, which plays no games: its trials cannot be "
+                f"confirmed, examined, bred with others or exported as players; hpsearch best "
+                f"{self.name} names the folder of the best one"
+            )
+
     def config(self, trial: Trial) -> dict[str, Any]:
         return self.study.config_of(trial)
 

@@ -7,7 +7,6 @@ The best checkpoint of a folder, by a metric, outlives newer ones.
 safetensors is imported where files are written and read, so that a machine without it can train.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -24,15 +23,21 @@ import torch
 from torch import Tensor
 
 from hpsearch import files
-from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.errors import ConfigError, ConflictError, CorruptError
 from hpsearch.files import flush
 from hpsearch.schema import NonNegative, Range, read
 from hpsearch.trainers import checkpoint_name
-from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
+from hpsearch.trainers.checkpoint_name import (
+    MANIFEST,
+    PREFIX,
+    PROGRAM_FILES,
+    STATE,
+    TENSORS,
+    name_of,
+    sha256_of,
+    verify,
+)
 from hpsearch.trainers.ranks import ALONE, Ranks
-
-TENSORS_SUFFIX = ".safetensors"
-TENSORS = f"tensors{TENSORS_SUFFIX}"
 
 BORN, PERIODIC, TIMED, BEST = "born", "periodic", "timed", "best"
 REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
@@ -140,7 +145,7 @@ def write_part(
     flush(temporary / file)
     is_shared = ranks.size > 1
     runs = {name: _runs(of_name) for name, of_name in places.items()} if is_shared else {}
-    return CheckpointPart(file, _sha256(temporary / file), runs)
+    return CheckpointPart(file, sha256_of(temporary / file), runs)
 
 
 def finish(temporary: Path, checkpoint: Checkpoint, parts: Sequence[CheckpointPart]) -> None:
@@ -153,7 +158,7 @@ def finish(temporary: Path, checkpoint: Checkpoint, parts: Sequence[CheckpointPa
         plain["shares"] = [part.runs for part in parts]
     _write(temporary / STATE, plain)
     digests = {part.file: part.sha256 for part in parts}
-    digests = {TENSORS: digests[TENSORS], STATE: _sha256(temporary / STATE)} | digests
+    digests = {TENSORS: digests[TENSORS], STATE: sha256_of(temporary / STATE)} | digests
     _write(temporary / MANIFEST, digests)
     temporary.rename(path_of(temporary.parent, checkpoint.step))
     flush(temporary.parent)
@@ -172,11 +177,14 @@ def _runs(places: Tensor) -> Runs:
 def load(path: Path, prefix: str = "") -> Checkpoint:
     """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
 
-    Raises CorruptError if a file is missing or differs from the manifest.
+    Raises CorruptError if a file is missing or differs from the manifest, ConflictError if it is a
+    program's.
     """
     from safetensors import SafetensorError, safe_open
 
     verify(path)
+    if (path / PROGRAM_FILES).is_dir():
+        raise ConflictError(f"{path} is what a program kept, which is no player: it plays no games")
     try:
         state = _state(path)
         parts = []
@@ -241,27 +249,6 @@ def saved_step(path: Path) -> int:
     return _state(path).step
 
 
-def verify(path: Path) -> None:
-    """Check every file of the checkpoint against its manifest.
-
-    Raises CorruptError naming the first file that is missing or differs, OSError if a file cannot
-    be read, which says nothing about what it holds.
-    """
-    try:
-        manifest = files.parse_json(files.contents(path / MANIFEST))
-        for name in dict.fromkeys((TENSORS, STATE, *manifest)):
-            if manifest[name] != _sha256(path / name):
-                raise _damaged(path, f"{name} differs from its manifest")
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, str(error)) from error
-
-
-def _damaged(path: Path, why: str) -> CorruptError:
-    return CorruptError(
-        f"the checkpoint {path} is damaged: {why}; remove the folder to go on from an older one"
-    )
-
-
 def valid_steps(folder: Path) -> Iterator[int]:
     """Return the steps of the whole checkpoints below ``folder``, newest first."""
     return (step for step in _steps(folder) if is_whole(path_of(folder, step)))
@@ -310,9 +297,11 @@ def remove_after(folder: Path, step: int) -> None:
 def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
-        parts = sorted(path.glob("tensors-*.safetensors"))
-        names = [path / name for name in (TENSORS, STATE, MANIFEST)]
-        stats = [file.stat() for file in (*names, *parts)]
+        is_program = (path / PROGRAM_FILES).is_dir()
+        others = "**/*" if is_program else "tensors-*.safetensors"
+        names = (STATE, MANIFEST) if is_program else (TENSORS, STATE, MANIFEST)
+        parts = (*(path / name for name in names), *sorted(path.glob(others)))
+        stats = [file.stat() for file in parts]
     except OSError as error:
         if files.is_for_good(error):
             return False
@@ -371,12 +360,6 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         json.dump(data, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sha256(path: Path) -> str:
-    limit = None if path.suffix == TENSORS_SUFFIX else files.MAX_FILE
-    with files.open_file(path, limit) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 RECORD = "best.json"

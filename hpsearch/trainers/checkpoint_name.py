@@ -1,13 +1,18 @@
-"""Names of checkpoint folders, and the hash that identifies a checkpoint; needs no torch."""
+"""Names of checkpoint folders and of their files, and the hashes of both; needs no torch."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
-from hpsearch.files import MAX_RECORD, contents, unreadable
+from hpsearch.errors import CorruptError
+from hpsearch.files import MAX_FILE, MAX_RECORD, contents, open_file, parse_json, unreadable
 
 PREFIX = "step-"
 MANIFEST = "manifest.json"
 STATE = "state.json"
+TENSORS_SUFFIX = ".safetensors"
+TENSORS = f"tensors{TENSORS_SUFFIX}"
+PROGRAM_FILES = "program"  # folder that stands in place of tensors where a program was the trial
 
 
 def name_of(step: int) -> str:
@@ -34,3 +39,40 @@ def manifest_sha256(path: Path) -> str | None:
         return None
     except OSError as error:
         raise unreadable(manifest, error) from error
+
+
+def needed(listed: Iterable[str]) -> tuple[str, ...]:
+    """Return the files that a checkpoint must have: those that its manifest lists, and its state.
+
+    Also tensors, unless it is a program's.
+    """
+    names = [*listed]
+    is_program = any(str(name).startswith(f"{PROGRAM_FILES}/") for name in names)
+    return tuple(dict.fromkeys((STATE, *(() if is_program else (TENSORS,)), *names)))
+
+
+def verify(path: Path) -> None:
+    """Check every file of the checkpoint against its manifest.
+
+    Raises CorruptError naming the first file that is missing or differs, OSError if a file cannot
+    be read, which says nothing about what it holds.
+    """
+    try:
+        manifest = parse_json(contents(path / MANIFEST))
+        for name in needed(manifest):
+            if manifest[name] != sha256_of(path / name):
+                raise _damaged(path, f"{name} differs from its manifest")
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> CorruptError:
+    return CorruptError(
+        f"the checkpoint {path} is damaged: {why}; remove the folder to go on from an older one"
+    )
+
+
+def sha256_of(path: Path) -> str:
+    limit = MAX_FILE if path.name == STATE else None
+    with open_file(path, limit) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -41,10 +41,12 @@ from slurm_tools import SlurmCluster, ask, wait_until
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.config.ending import NEVER
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
 
 VARIABLE = "HPSEARCH_TEST_STORAGE"
+TOY = Path(__file__).parents[1] / "programs/toy.py"
 PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
 NUM_TRIALS = int(os.environ.get("HPSEARCH_TEST_TRIALS", "12"))
 OUTAGE_SECONDS = float(os.environ.get("HPSEARCH_TEST_OUTAGE", "10"))
@@ -194,7 +196,7 @@ def check_books(sweep: Sweep) -> None:
         result = json.loads(files.result.read_text())
         assert [result["metrics"][METRIC]["value"]] == trial.values
         rows = [row["step"] for row in files.read_metrics()]
-        steps = yaml_file.load(files.config)["steps"]
+        (steps, *_) = checkpoint.valid_steps(files.checkpoints)
         assert rows == list(range(400, steps + 1, 400)), "an evaluation is missing or stands twice"
         for step in repeated_steps(sweep, trial.number):
             assert step <= INTERVAL
@@ -224,7 +226,8 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
     """A node fails, a higher partition preempts, walltimes end, the driver is killed three times,
     and the database goes away."""
     profile = {"walltime_minutes": 2, "signal_delay_seconds": 30, "array_parallelism": 3}
-    study = sweep(profile, trainer={"steps": 10 * TRAINER["steps"]})
+    # By seconds of training, as many on slow machines, so that each trouble comes in them.
+    study = sweep(profile, trainer={"steps": 10**6, "end": NEVER | {"seconds": 75.0}})
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     study.kill_driver()
 
@@ -259,6 +262,29 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
     assert password
     for path in study.folder.rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
+
+
+def test_programs_as_trials_go_on_after_preemption(sweep, slurm_cluster: SlurmCluster) -> None:
+    base = {"command": ["python", str(TOY), "{config}", "{folder}"], "steps": 60}
+    study = sweep(
+        **{
+            "base": base | {"parameters": {"rate": 0.5, "seconds": 0.5}, "stop_seconds": 5.0},
+            "objectives": [{"metric": "walked", "goal": "maximize"}],
+            "space": {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}},
+            "budget/trials": 8,
+        }
+    )
+    study.wait(lambda seen: len(list(study.files.trial(0).read_metrics())) > 10)
+    urgent = slurm_cluster.submit(
+        "sleep 3", "--partition=urgent", "--nodes=4", "--exclusive", "--time=1"
+    )
+    slurm_cluster.wait_for_state(urgent, {"COMPLETED"}, 180)
+    study.wait(lambda seen: seen["state"] == "finished")
+    assert study.status()["waste"]["interrupted"]["attempts"] > 0
+    for trial in study.trials():
+        rows = sorted(row["step"] for row in study.files.trial(trial.number).read_metrics())
+        assert rows == list(range(1, 61))
+        assert trial.values == pytest.approx([60 * trial.params["parameters.rate"]])
 
 
 @pytest.mark.parametrize("when", ["at the start", "in the middle"])

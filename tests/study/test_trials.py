@@ -11,13 +11,14 @@ import pytest
 from drives import METRIC, SPACE, new_study, stored_trials
 from optuna.trial import TrialState
 
+from hpsearch.programs.config import shape_of
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
-from hpsearch.trainers.config import TrainerConfig, shape_key
+from hpsearch.trainers.config import TrainerConfig
 
 HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
 
@@ -222,14 +223,14 @@ def test_a_shape_is_worked_out_once_for_all_that_differ_in_what_members_may_diff
 
     def counted(config: TrainerConfig) -> str:
         made.append(config)
-        return shape_key(config)
+        return shape_of(config)
 
-    monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
+    monkeypatch.setattr("hpsearch.study.trials.shape_of", counted)
     with trials_of(study) as trials:
         every = [ask(trials, range(number), [], ()) for number in range(6)]
         shapes = [trials.shape(trial) for trial in every]
         assert len(made) == 2
-        assert shapes == [shape_key(trials.config(trial)) for trial in every]
+        assert shapes == [shape_of(trials.config(trial)) for trial in every]
         trials.tell(every[0], "finished", metrics(0.5), failure=None)
         every[0].told = "finished"
         assert trials.shape(every[0]) == shapes[0]
@@ -241,12 +242,12 @@ def test_shapes_of_two_algorithms_are_two(tmp_path: Path, monkeypatch: pytest.Mo
 
     def counted(config: TrainerConfig) -> str:
         made.append(config.algorithm)
-        return shape_key(config)
+        return shape_of(config)
 
-    monkeypatch.setattr("hpsearch.study.trials.shape_key", counted)
+    monkeypatch.setattr("hpsearch.study.trials.shape_of", counted)
     monkeypatch.chdir(tmp_path)
     with trials_of(study) as trials:
         every = [ask(trials, range(number), [], ()) for number in range(12)]
         shapes = [trials.shape(trial) for trial in every]
         assert sorted(made) == ["dqn", "ppo"]
-        assert shapes == [shape_key(trials.config(trial)) for trial in every]
+        assert shapes == [shape_of(trials.config(trial)) for trial in every]

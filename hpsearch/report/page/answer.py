@@ -47,9 +47,9 @@ SEARCHED: Final = "As the search measured it, by which the trial was chosen; so 
 
 
 def comparisons(material: Material) -> Iterator[Comparison]:
-    """Yield a comparison for each role that was measured; none where no trial has finished."""
+    """Yield a comparison for each role that was measured; none of programs, or before a result."""
     best = material.best
-    if best is None:
+    if best is None or material.view.study.is_program:
         return
     published = {"host": list(_published(material.view, best))}
     if isinstance(material.measured, str):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_PLAYERS: Final = "its trials are programs, which play no games"
 NUM_CURVES: Final = 5  # of the best trials, drawn with their intervals
 
 
@@ -146,10 +147,16 @@ def gather(
     certify: Callable[[StudyView, Trial], Sequence[str]] = lambda view, trial: (),
 ) -> Material:
     best, is_confirmed = _best(view)
+    if view.study.is_program:
+        measured: MeasuredPlayers | str = NO_PLAYERS
+    else:
+        measured = "no trial has finished yet" if best is None else measure(view, best)
     unconfirmed = (
         "the best of the search may be the luckiest; compare the best on held-out seeds with: "
         f"hpsearch confirm {view.name}{elsewhere}"
     )
+    if view.study.is_program:
+        unconfirmed = "a program is not confirmed: give the best values other seeds by hand"
     confirmation = _or_why(lambda: whole_confirmation(view) or unconfirmed)
     descent = lineage_or_why(view)
     return Material(
@@ -158,7 +165,7 @@ def gather(
         elsewhere=elsewhere,
         best=best,
         is_confirmed=is_confirmed,
-        measured="no trial has finished yet" if best is None else measure(view, best),
+        measured=measured,
         certified=() if best is None else certify(view, best),
         confirmation=confirmation,
         learning=read_learning(view, best, confirmation, descent),

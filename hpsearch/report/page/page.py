@@ -61,8 +61,10 @@ def reproduction_section(material: Material) -> Iterator[Html]:
     )
     name = f"{view.name}{material.elsewhere}"
     file = _from_here(view.study.path)
-    lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
-    if best is not None:
+    lines = [f"hpsearch run {file}{material.elsewhere}"]
+    if not view.study.is_program:
+        lines += [f"hpsearch confirm {name}"]
+    if best is not None and not view.study.is_program:
         lines += [f"hpsearch export {name} --trial {best.number} -o best"]
         config = _from_here(view.folder.trial(best.number).config)
         lines += [f"hpsearch train {config}{material.elsewhere}"]

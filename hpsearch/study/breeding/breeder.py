@@ -10,13 +10,13 @@ from math import ceil
 
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
-from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch
+from hpsearch.programs.config import ProgramConfig, read_trial_config
+from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch, learned_roles
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
 from hpsearch.study.recorder import DriverContext, DriverPart, Limits
 from hpsearch.study.records import Ended, Match, PopulationRecord, Trial
 from hpsearch.study.state import FAILED
-from hpsearch.trainers.config import read_config
 
 MAX_FAILURES = 3  # jobs that may end without having played a match, before the study fails
 ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
@@ -38,7 +38,7 @@ class Breeder(DriverPart):
         self._limits = limits
         self._judge = Judge(self._study, options, self._trials)
         (base,) = self._study.bases.values()
-        self._config = read_config(base, source="base")
+        self._config = read_trial_config(base, source="base")
 
     @property
     def _population(self) -> PopulationRecord:
@@ -69,8 +69,8 @@ class Breeder(DriverPart):
 
     def submit(self, free_jobs: int) -> None:
         """Have a match played by an idle pilot or a free job, at most MAX_FAILURES times."""
-        match = self._population.match
-        if match is None or not match.waits:
+        match, config = self._population.match, self._config
+        if match is None or not match.waits or isinstance(config, ProgramConfig):
             return
         if match.failures >= MAX_FAILURES and not match.ended:
             self._recorder.record("bred", data=self._judge.unplayed(match, self._population))
@@ -85,7 +85,7 @@ class Breeder(DriverPart):
         before = self._population.archive
         champion = self.state.trials[before[-1]] if before else None
         seed = self._study.spec.seed
-        plan = self._roster(match).plan(match, self._config, seed, champion)
+        plan = self._roster(match).plan(match, config, seed, champion)
         self._folder.match(match.number).plan.write(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
             self._jobs.submit_match(match.number)
@@ -171,6 +171,10 @@ class Breeder(DriverPart):
             self._recorder.record("bred", data=decided)
 
     def _played(self, match: Match) -> PlayedMatch | None:
+        """Return the match with its games, None before they are there; programs play none."""
+        roster = self._roster(match)
+        if isinstance(self._config, ProgramConfig):
+            return PlayedMatch(match, roster, None, self.state.trials, self._population)
         files = self._folder.match(match.number)
         try:
             games = files.read_games()
@@ -178,7 +182,6 @@ class Breeder(DriverPart):
                 return None
         except (CorruptError, DiskError):
             return None
-        roster = self._roster(match)
         return PlayedMatch(match, roster, games, self.state.trials, self._population)
 
     def _give_up_silent(self, match: Match) -> None:
@@ -195,7 +198,7 @@ class Breeder(DriverPart):
         return MatchRoster(
             members=tuple(known[trial] for _, trial in members),
             archive=tuple(known[trial] for trial in match.archive),
-            roles=tuple(self._config.learning()),
+            roles=learned_roles(self._config),
             matches=self._options.matches,
         )
 

@@ -9,8 +9,23 @@ from typing import Any
 from hpsearch.errors import ConfigError, shown
 from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text, label_of
 from hpsearch.population.operators.growth import policy_layers, widened
-from hpsearch.population.operators.options import Grow, HostAndAgent
-from hpsearch.population.options import Islands, PopulationOptions, Schedule, scripted_players
+from hpsearch.population.operators.options import Clone, Grow, HostAndAgent
+from hpsearch.population.options import (
+    Islands,
+    Matches,
+    Pareto,
+    PopulationOptions,
+    Schedule,
+    scripted_players,
+)
+from hpsearch.programs.config import (
+    PROGRAM,
+    ProgramConfig,
+    TrialConfig,
+    interval_of,
+    is_program,
+    read_trial_config,
+)
 from hpsearch.schema import Config, apply, leaves
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace, stored_point
@@ -23,7 +38,7 @@ from hpsearch.trainers.config.players import ROLES
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
     """Return the parameters that members of one shape may differ in, in the space's order."""
-    values = list(leaves(read_config(base, source="base")))
+    values = list(leaves(read_trial_config(base, source="base")))
     parameters, inherited = space.parameters, set[str]()
     for name in reversed(space.order):
         touched = [
@@ -36,7 +51,10 @@ def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
     return {name: parameters[name] for name in space.order if name not in inherited}
 
 
-def size(config: CommonConfig) -> float:
+def size(config: TrialConfig) -> float:
+    """Return the number of weights of a trial's players, 0 of a program."""
+    if isinstance(config, ProgramConfig):
+        return 0.0
     return float(sum(map(config.policy_size, config.learning())))
 
 
@@ -71,14 +89,16 @@ def schedule_problems(
 
 
 def growths_of(
-    params: Mapping[str, Any], config: CommonConfig, space: SearchSpace
+    params: Mapping[str, Any], config: TrialConfig, space: SearchSpace
 ) -> Iterator[dict[str, Any]]:
     """Yield what changes where a role grows into the next larger net_arch that there is.
 
     Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
     parameters exist as before, so that nothing but the net_arch differs. ``params`` are the trial's
-    as Optuna stores them, which make ``config``.
+    as Optuna stores them, which make ``config``. A program does not grow.
     """
+    if isinstance(config, ProgramConfig):
+        return
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"
         larger: list[tuple[int, Any]] = []
@@ -159,6 +179,9 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
             f"budget.trials must be at least population.members={options.members}, "
             f"but is {budget.trials}; a trial is one member's interval"
         )
+    if any(map(is_program, bases.values())):
+        yield from _program_problems(options, bases[PROGRAM])
+        return
     if options.islands is not None:
         yield from _island_problems(options, options.islands, sections, bases)
     for base in bases.values():
@@ -170,6 +193,32 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
         for index, operator in enumerate(options.operators):
             if isinstance(operator, Grow):
                 yield from growth_problems(f"population.operators[{index}]", space, base)
+
+
+def _program_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
+    """Yield what a population of programs cannot have; its members are judged by what they tell."""
+    plays_none = "where a program is run, which plays no games"
+    for key, is_given in (
+        ("matches", options.matches != Matches()),
+        ("founders", bool(options.founders)),
+        ("islands", options.islands is not None),
+        ("closing", options.closing is not None),
+    ):
+        if is_given:
+            yield f"population.{key} must be left out {plays_none}"
+    if isinstance(options.selection, Pareto):
+        yield f"population.selection must not be pareto {plays_none}"
+    names = [operator.name for operator in options.operators]
+    if names != [Clone().name]:
+        yield (
+            "population.operators must be clone alone where a program is run, whose folder is "
+            f"copied, but are {', '.join(names)}"
+        )
+    if options.interval % interval_of(base):
+        yield (
+            f"population.interval must be a multiple of the base's interval={interval_of(base)}, "
+            f"but is {options.interval}"
+        )
 
 
 def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str]:

@@ -11,10 +11,11 @@ from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
 from hpsearch.population import options
 from hpsearch.population.breeding import JudgedMember, NextMember, breed, breed_untrained
 from hpsearch.population.explore import Exploring
-from hpsearch.population.fitness import MatchStanding, Places, Scores, score
+from hpsearch.population.fitness import MatchStanding, Places, Scores, by_values, score
 from hpsearch.population.operators.options import Clone, Grow
 from hpsearch.population.ratings.cycles import meta_game
 from hpsearch.population.statistics import CONFIDENCE, Floats, interval
+from hpsearch.programs.config import ProgramConfig, TrialConfig, shape_of
 from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
 from hpsearch.study.breeding.lineage import families, improvements
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
@@ -22,7 +23,7 @@ from hpsearch.study.space import point_of
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import step_of
-from hpsearch.trainers.config import CommonConfig, shape_key
+from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.players import ROLES, Role
 
 CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
@@ -85,6 +86,11 @@ class MatchRoster:
         )
 
 
+def learned_roles(config: TrialConfig) -> tuple[str, ...]:
+    """Return the roles that a trial's players learn; of a program none."""
+    return () if isinstance(config, ProgramConfig) else tuple(config.learning())
+
+
 def _checkpoint(trial: Trial) -> str:
     assert trial.origin is not None, "members are trials of the population"
     return final_checkpoint(trial.number, trial.origin.steps)
@@ -94,9 +100,17 @@ def _checkpoint(trial: Trial) -> str:
 class PlayedMatch:
     match: Match
     roster: MatchRoster
-    games: MatchGames  # on both sets of starts
+    games: MatchGames | None
+    """on both sets of starts; None of programs, of which the objective's values decide"""
     known: Mapping[int, Trial]  # the study's trials, by number
     population: PopulationRecord  # before the decision
+
+
+def _meta_game(played: PlayedMatch) -> dict[str, Any] | None:
+    if played.games is None:
+        return None
+    moves = np.concatenate(list(played.games.moves), axis=2)
+    return meta_game(moves, played.roster.names("host"), played.roster.names("agent"))
 
 
 class Judge:
@@ -130,13 +144,12 @@ class Judge:
         begun = [self.initial_trial(member, played.population) for member in anew]
         # Of each member's strength on the fresh starts.
         ends = interval(scores.confirming, CONFIDENCE).T.tolist()
-        moves = np.concatenate(list(played.games.moves), axis=2)
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): strength for number, strength in strengths.items()},
             "intervals": dict(zip(map(str, numbers), ends, strict=True)),
-            "game": meta_game(moves, played.roster.names("host"), played.roster.names("agent")),
+            "game": _meta_game(played),
             "children": [asdict(origin) for origin in (*bred, *begun)],
         }
 
@@ -173,11 +186,11 @@ class Judge:
         members = []
         for trial in played.roster.members:
             config, params = self._trials.config(trial), trial.last_params
-            roles = tuple(config.learning())
+            roles = learned_roles(config)
             member = JudgedMember(
                 params=params,
                 has_ended=trial.member in played.match.ended,
-                shape=shape_key(config),
+                shape=shape_of(config),
                 families=families(trial, roles, played.known),
                 is_pair=len(roles) == 2,
                 growths=tuple(growths_of(params, config, self._study.space)) if grows else (),
@@ -187,6 +200,10 @@ class Judge:
 
     def _scores(self, played: PlayedMatch, rng: np.random.Generator) -> Scores:
         roster, selection = played.roster, self._options.selection
+        if played.games is None:
+            sign = 1.0 if self._study.spec.objectives[0].goal == "maximize" else -1.0
+            values = [trial.value for trial in roster.members]
+            return by_values(np.array([sign * v for v in values if v is not None]))
         sizes = np.array([size(self._trials.config(trial)) for trial in roster.members])
         pareto = selection if isinstance(selection, options.Pareto) else None
         standing = roster.standing(sizes)

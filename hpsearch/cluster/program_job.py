@@ -1,0 +1,370 @@
+"""What runs in a job whose trials are programs: it starts each, follows it, and says how it ended.
+
+A program may be in any language and need not know of hpsearch: it reads its parameters from a file,
+appends what it measures to metrics.jsonl, and goes on from what an earlier attempt left in its
+folder. No torch here.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpsearch import yaml_file
+from hpsearch.cluster.failures import CODE, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.heartbeats import Heartbeats
+from hpsearch.cluster.job_trials import JobTrial, TrialQueue
+from hpsearch.cluster.records import Assignment, Birth, Lineage, MemberHeartbeat, Start
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.errors import ConflictError, CorruptError, DiskError, HpsearchError
+from hpsearch.files import last_lines, read_json
+from hpsearch.population.operators.options import Clone
+from hpsearch.programs.config import CONFIG, FOLDER, ProgramConfig, read_trial_config, shape_of
+from hpsearch.programs.folder import (
+    METRICS,
+    PARAMETERS,
+    MetricsRow,
+    Tail,
+    finite,
+    keep,
+    prepare,
+    row_of,
+)
+from hpsearch.schema import to_plain
+from hpsearch.trainers.checkpoint_name import PROGRAM_FILES, manifest_sha256, name_of, verify
+
+LOOK_SECONDS = 0.5  # between two looks at programs, their metrics and control files
+DIES_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+
+
+def run_programs(job: JobDir, flag: StopFlag) -> None:
+    """Run the trials of a job until each has ended, or ``flag`` is set.
+
+    A pilot then waits for more, as `worker.run_job` does. Every result is written before this
+    returns.
+    """
+    plan = job.plan.required()
+    queue = TrialQueue(job, plan, ProgramTrial.open)
+    heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
+    ProgramJob(queue, flag, heartbeats, _folder_of_study(job.study), plan.num_threads).run(
+        plan.pilot_seconds
+    )
+
+
+def _folder_of_study(study: StudyDir) -> Path:
+    """Return the folder of the study file, in which its programs run."""
+    begun = read_json(study.spec)
+    if not isinstance(begun, dict) or not isinstance(begun.get("file"), str):
+        raise CorruptError(f"{study.spec} does not say where the study file lies; resume the study")
+    return Path(begun["file"]).parent
+
+
+@dataclass(frozen=True)
+class ProgramTrial(JobTrial):
+    config: ProgramConfig
+    lineage: Lineage
+    parent: Path | None  # the checkpoint that it begins with
+
+    @classmethod
+    def open(cls, study: StudyDir, assignment: Assignment) -> "ProgramTrial":
+        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files."""
+        trial = study.trial(assignment.trial)
+        config = read_trial_config(yaml_file.load(trial.config), source=str(trial.config))
+        if not isinstance(config, ProgramConfig):
+            raise ConflictError(f"{trial.config} is a trainer's, but its job runs programs")
+        lineage = trial.lineage.required()
+        parents = [study.checkpoint(parent.checkpoint) for parent in lineage.parents]
+        own = trial.attempt(assignment.attempt)
+        return cls(assignment, trial, own, config, lineage, parents[0] if parents else None)
+
+    @property
+    def shape(self) -> str:
+        return shape_of(self.config)
+
+    @property
+    def kept(self) -> Path:
+        """Where its folder lies once it has ended."""
+        return self.trial.checkpoints / name_of(self.config.steps)
+
+
+class ProgramRun:
+    """One attempt: its process, and what that has measured."""
+
+    def __init__(self, own: ProgramTrial) -> None:
+        self.own = own
+        self.first = own.lineage.first_step
+        self.step = self.first  # the last one that was measured
+        self.told = 0  # step of the last line of the learning curve
+        self._began = time.monotonic()
+        self._last: MetricsRow | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._tail: Tail
+        self._steps_told: set[int] = set()
+
+    def begin(self, folder: Path, num_threads: int) -> None:
+        """Start the program in a folder; what it measured before is known from its own files.
+
+        Raises CorruptError where the parent is damaged, OSError where it cannot be started.
+        """
+        own, files = self.own, self.own.trial
+        self._steps_told = {row["step"] for row in files.read_metrics()}
+        has_ended = self._has_ended()
+        if not has_ended:
+            prepare(files.program, own.config, own.parent, files.checkpoints)
+        if own.parent is not None:
+            files.birth.write(Birth(Clone().name, adopted=True, chance=None))
+        self._tail = Tail((own.kept / PROGRAM_FILES if has_ended else files.program) / METRICS)
+        self._read()
+        own.attempt.start.write(Start(self.step))
+        how = f"goes on from step {self.step}" if self.step else "begins at step 0"
+        print(f"trial {own.number} {how}", flush=True)
+        if not has_ended:
+            self._start(folder, num_threads)
+
+    def _has_ended(self) -> bool:
+        """Return whether an attempt before was killed when it had all but told how it ended."""
+        with suppress(CorruptError):
+            verify(self.own.kept)
+            return True
+        return False
+
+    def _start(self, folder: Path, num_threads: int) -> None:
+        work = self.own.trial.program.absolute()
+        paths = {CONFIG: str(work / PARAMETERS), FOLDER: str(work)}
+        command = [_filled(word, paths) for word in self.own.config.command]
+        # The Python that runs hpsearch comes first.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        own = {"PATH": path, "OMP_NUM_THREADS": str(num_threads), "PYTHONUNBUFFERED": "1"}
+        with self.own.trial.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=os.environ | own,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that it can be ended with all that it starts
+                preexec_fn=_die_with_parent,
+            )
+
+    def look(self) -> bool:
+        """Take in what has been measured; return whether the program has ended, which is told."""
+        code = 0 if self._process is None else self._process.poll()
+        self._read(is_over=code is not None)
+        if code is None:
+            return False
+        if code == 0:
+            self._finish()
+        else:
+            self._end_failed(code)
+        return True
+
+    def ask_to_stop(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Wait for the program to end once it was asked to, and end it if it takes too long."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(self.own.config.stop_seconds)
+            self._signal(signal.SIGKILL)  # also what it has started
+            self._process.wait()
+
+    def interrupt(self) -> None:
+        """Say that it was interrupted, once it has stopped."""
+        self._read(is_over=True)
+        self.own.end("interrupted", self.step)
+
+    @property
+    def steps_per_second(self) -> float:
+        return (self.step - self.first) / max(1e-9, time.monotonic() - self._began)
+
+    @property
+    def heartbeat(self) -> MemberHeartbeat:
+        return MemberHeartbeat.at(self.own.assignment, self.step, self.step, self.told)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def _read(self, *, is_over: bool = False) -> None:
+        """Add new rows to the learning curve, those at multiples of the interval and the last."""
+        for line in self._tail.read(is_over=is_over):
+            row = row_of(line)
+            if row is not None and row.step > self.step:
+                self.step, self._last = row.step, row
+                if row.step % self.own.config.interval == 0:
+                    self._tell(row)
+
+    def _tell(self, row: MetricsRow) -> None:
+        self.told = row.step
+        if row.step not in self._steps_told:
+            self._steps_told.add(row.step)
+            attempt, metrics = self.own.assignment.attempt, _metrics(finite(row.values))
+            line = {"step": row.step, "attempt": attempt, "at": time.time(), "metrics": metrics}
+            self.own.trial.append_metrics(line)
+
+    def _finish(self) -> None:
+        last, own = self._last, self.own
+        if last is None:
+            self._fail(CODE, f"the program ended without a line in {METRICS}, such as {EXAMPLE}")
+            return
+        self._tell(last)
+        wrong = sorted(last.values.keys() - finite(last.values).keys())
+        if wrong:
+            self._fail(NAN, f"the last values of {', '.join(wrong)} are no finite numbers")
+            return
+        if self._process is not None:
+            parents = () if own.parent is None else (manifest_sha256(own.parent) or "",)
+            files, steps = own.trial, own.config.steps
+            keep(files.program, files.checkpoints, steps, to_plain(own.config), parents)
+        # One that has ended has made all its steps, however it counts them.
+        own.end("finished", own.config.steps, metrics=_metrics(last.values))
+
+    def _end_failed(self, code: int) -> None:
+        how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
+        kind = OOM_HOST if code == -signal.SIGKILL else CODE
+        words = [line for line in last_lines(self.own.trial.output, 3) if line.strip()]
+        said = f": {words[-1].strip()}" if words else ""
+        self._fail(kind, f"the program ended with {how}{said}; see {self.own.trial.output}")
+
+    def _fail(self, kind: str, message: str) -> None:
+        self.own.end("failed", self.step, kind=kind, message=message)
+
+
+EXAMPLE = '{"step": 1, "loss": 0.5}'
+
+
+def _metrics(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return values as trainers tell them: with an interval, here of no width."""
+    return {name: {"value": own, "low": own, "high": own} for name, own in values.items()}
+
+
+def _filled(word: str, paths: Mapping[str, str]) -> str:
+    for placeholder, path in paths.items():
+        word = word.replace(placeholder, path)
+    return word
+
+
+def _die_with_parent() -> None:
+    """Let the kernel end this process with its parent, whose next attempt starts it anew."""
+    ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+
+
+class ProgramJob:
+    def __init__(
+        self,
+        queue: TrialQueue[ProgramTrial],
+        flag: StopFlag,
+        heartbeats: Heartbeats,
+        folder: Path,
+        num_threads: int,
+    ) -> None:
+        """Run the trials of ``queue`` in a folder; they share the threads."""
+        self._queue = queue
+        self._flag = flag
+        self._heartbeats = heartbeats
+        self._folder = folder
+        self._num_threads = num_threads
+        self._at_once = max(1, len(queue.waiting))
+        self._runs: list[ProgramRun] = []
+
+    def run(self, pilot_seconds: float) -> None:
+        """Run until nothing is left, or for ``pilot_seconds`` without work, or until asked to stop.
+
+        Whatever this raises is also told as the end of each attempt that has not ended.
+        """
+        try:
+            idle_since = time.monotonic()
+            while not self._flag.is_set:
+                self._queue.look()
+                self._begin_waiting()
+                if self._runs:
+                    idle_since = time.monotonic()
+                elif self._queue.is_over or time.monotonic() - idle_since >= pilot_seconds:
+                    return
+                self._look()
+                self._beat()
+                self._flag.rest(LOOK_SECONDS)
+            self._interrupt()
+        except Exception as error:
+            self._fail_all(error)
+            raise
+
+    def _begin_waiting(self) -> None:
+        if not self._runs:  # an idle pilot may be given more than its first job had
+            self._at_once = max(self._at_once, len(self._queue.waiting))
+        while self._queue.waiting and len(self._runs) < self._at_once:
+            own = self._queue.take_one(self._queue.waiting[0].shape, lambda trial: True)
+            if own is not None:
+                self._begin(ProgramRun(own))
+
+    def _begin(self, run: ProgramRun) -> None:
+        # To copy a parent's folder may take minutes.
+        self._heartbeats.announce([run.heartbeat])
+        try:
+            run.begin(self._folder, max(1, self._num_threads // self._at_once))
+        except (HpsearchError, OSError) as error:
+            run.own.fail(_explained(error, run.own.config), run.first)
+        else:
+            self._runs.append(run)
+
+    def _look(self) -> None:
+        for run in [*self._runs]:
+            try:
+                has_ended = run.look()
+            except (HpsearchError, OSError) as error:
+                self._stop([run])
+                run.own.fail(error, run.step)
+                has_ended = True
+            if not has_ended and run.own.obey(run.step):
+                self._stop([run])
+                has_ended = True
+            if has_ended:
+                self._runs.remove(run)
+
+    def _interrupt(self) -> None:
+        self._stop(self._runs)
+        for run in self._runs:
+            run.interrupt()
+        for own in self._queue.waiting:
+            own.end("interrupted", 0)
+        if self._runs:
+            self._heartbeats.give_last()
+
+    def _stop(self, runs: Iterable[ProgramRun]) -> None:
+        for run in runs:
+            run.ask_to_stop()
+        for run in runs:
+            run.stop()
+
+    def _fail_all(self, error: Exception) -> None:
+        self._stop(self._runs)
+        for run in self._runs:
+            with suppress(CorruptError, DiskError):  # the others may still be told
+                run.own.fail(error, run.step)
+        self._heartbeats.give_last()
+
+    def _beat(self) -> None:
+        measured = {run.own.number: run.told for run in self._runs}
+        if self._heartbeats.is_due(measured, is_busy=False):
+            speeds = [run.steps_per_second for run in self._runs] or [0.0]
+            members, speed = [run.heartbeat for run in self._runs], sum(speeds) / len(speeds)
+            self._heartbeats.give(members, (), speed, is_busy=False)
+
+
+def _explained(error: HpsearchError | OSError, config: ProgramConfig) -> Exception:
+    """Return the error of a program that is not there in our words."""
+    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+        return ConflictError(
+            f"the program {config.command[0]!r} cannot be started ({error.strerror}: "
+            f"{error.filename}); it is looked for as from the study file's folder"
+        )
+    return error

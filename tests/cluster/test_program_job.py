@@ -1,0 +1,293 @@
+"""A job whose trials are programs: how each ends, what it measures, and what the next attempt does.
+
+The program is tests/programs/toy.py, whose values are known: `rate` times the step.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from hpsearch import yaml_file
+from hpsearch.cluster.failures import CODE, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.program_job import run_programs
+from hpsearch.cluster.records import (
+    Assignment,
+    AttemptResult,
+    Control,
+    Fresh,
+    JobPlan,
+    Lineage,
+    Parent,
+)
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.files import write_json
+from hpsearch.population.operators.options import Clone
+from hpsearch.trainers import checkpoint
+
+TOY = Path(__file__).parents[1] / "programs/toy.py"
+
+
+class Study:
+    """A study's folder with trials of the toy, and jobs that run them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = StudyDir(folder)
+        folder.mkdir(parents=True)
+        write_json(self.files.spec, {"name": "toys", "file": str(folder / "study.yaml")})
+        self._jobs = 0
+
+    def add(self, number: int, parent: Parent | None = None, **config) -> None:
+        base = {"algorithm": "program", "command": ["python", str(TOY), "{config}", "{folder}"]}
+        base |= {"parameters": {"rate": 0.5}, "steps": 4, "seed": number, "stop_seconds": 1.0}
+        lineage = Lineage(Fresh(), number)
+        if parent is not None:
+            lineage = Lineage(Clone(), number, (parent,))
+        self.files.trial(number).create(yaml_file.dump(base | config), lineage)
+
+    def job(self, *numbers: int, attempt: int = 1, pilot: float = 0.0) -> JobDir:
+        given = tuple(Assignment(number, attempt, f"t{number}-{attempt}") for number in numbers)
+        for own in given:
+            self.files.trial(own.trial).control.write(Control(own.token, stop=None))
+        self._jobs += 1
+        job = self.files.job(f"{self._jobs:05d}")
+        job.plan.write(JobPlan(given, 1, pilot, refills=pilot > 0, programs=True))
+        return job
+
+    def run(self, *numbers: int, attempt: int = 1) -> JobDir:
+        job = self.job(*numbers, attempt=attempt)
+        run_programs(job, StopFlag())
+        return job
+
+    def result(self, number: int, attempt: int = 1) -> AttemptResult:
+        result = self.files.trial(number).attempt(attempt).read_result()
+        assert result is not None
+        return result
+
+    def curve(self, number: int) -> dict[int, float]:
+        rows = list(self.files.trial(number).read_metrics())
+        steps = [row["step"] for row in rows]
+        assert len(set(steps)) == len(steps), "a step stands twice"
+        return {row["step"]: row["metrics"]["walked"]["value"] for row in rows}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return Study(tmp_path / "runs/toys")
+
+
+def until(condition, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_programs_run_to_their_end_and_their_lines_are_the_curve(study):
+    study.add(0)
+    study.add(1, parameters={"rate": 2.0})
+    job = study.run(0, 1)
+    assert study.curve(0) == {1: 0.5, 2: 1.0, 3: 1.5, 4: 2.0}
+    assert study.curve(1) == {1: 2.0, 2: 4.0, 3: 6.0, 4: 8.0}
+    result = study.result(0)
+    assert (result.status, result.step) == ("finished", 4)
+    assert result.metrics == {"walked": {"value": 2.0, "low": 2.0, "high": 2.0}}
+    (kept,) = study.files.trial(0).checkpoints.iterdir()
+    assert checkpoint.is_whole(kept)
+    assert json.loads((kept / "program/config.json").read_text()) == {
+        "rate": 0.5,
+        "seed": 0,
+        "steps": 4,
+    }
+    assert job.heartbeat.required().members == (), "the last heartbeat names none that runs"
+
+
+def test_lines_between_the_intervals_are_left_out_but_the_last(study):
+    study.add(0, steps=6, interval=3)
+    study.run(0)
+    assert study.curve(0) == {3: 1.5, 6: 3.0}
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "message"),
+    [
+        ("badly", CODE, "the program ended with exit code 3: the walk was too long; see "),
+        ("killed", OOM_HOST, "the program ended with signal SIGKILL"),
+        ("nan", NAN, "the last values of walked are no finite numbers"),
+        ("silent", CODE, "the program ended without a line in metrics.jsonl"),
+    ],
+)
+def test_how_a_program_failed_is_told_and_the_others_run_on(study, ends, kind, message):
+    study.add(0, parameters={"rate": 0.5, "ends": ends})
+    study.add(1)
+    study.run(0, 1)
+    result = study.result(0)
+    assert (result.status, result.kind) == ("failed", kind)
+    assert message in result.message
+    assert study.result(1).status == "finished"
+
+
+def test_a_program_that_is_not_there_fails_its_trial_alone(study):
+    study.add(0, command=["./nothing", "{config}"])
+    study.add(1)
+    study.run(0, 1)
+    result = study.result(0)
+    assert (result.status, result.kind) == ("failed", CODE)
+    assert "'./nothing' cannot be started (No such file or directory" in result.message
+    assert study.result(1).status == "finished"
+
+
+def test_what_it_starts_runs_in_the_study_files_folder_with_the_python_of_hpsearch(study):
+    words = "import json, os, sys; print(json.dumps([sys.executable, os.getcwd()]))"
+    study.add(0, command=["python", "-c", words, "{config}"])
+    study.run(0)
+    said = json.loads(study.files.trial(0).output.read_text().splitlines()[0])
+    assert Path(said[0]).parent == Path(sys.executable).parent
+    assert said[1] == str(study.files.root)
+
+
+def run_until(study: Study, job: JobDir, seen) -> StopFlag:
+    """Run a job beside this thread until something is so; return the flag that ends it."""
+    flag = StopFlag()
+    thread = Thread(target=run_programs, args=(job, flag))
+    thread.start()
+    try:
+        until(seen)
+    finally:
+        flag.is_set = True
+        thread.join()
+    return flag
+
+
+@pytest.mark.parametrize("ends", ["well", "deaf"])
+def test_an_interrupted_program_goes_on_as_if_it_had_not_been(study, ends):
+    study.add(0, steps=150, parameters={"rate": 0.5, "seconds": 0.02, "ends": ends})
+    job = study.job(0)
+    run_until(study, job, lambda: len(study.curve(0)) >= 3)
+    result = study.result(0)
+    assert result.status == "interrupted"
+    assert 3 <= result.step < 150
+    study.run(0, attempt=2)
+    assert study.result(0, attempt=2).status == "finished"
+    assert study.curve(0) == {step: 0.5 * step for step in range(1, 151)}
+    words = study.files.trial(0).output.read_text().splitlines()
+    assert int(words[1].split()[3]) >= result.step
+    start = study.files.trial(0).attempt(2).start.required()
+    assert start.step >= result.step
+
+
+def test_a_trial_that_its_driver_stops_is_ended(study):
+    study.add(0, steps=1000, parameters={"rate": 0.5, "seconds": 0.05})
+    study.add(1)
+    job = study.job(0, 1)
+    thread = Thread(target=run_programs, args=(job, StopFlag()))
+    thread.start()
+    until(lambda: len(study.curve(0)) >= 2)
+    study.files.trial(0).control.write(Control("t0-1", stop="pruned"))
+    thread.join(30)
+    assert not thread.is_alive()
+    assert study.result(0).status == "pruned"
+    assert study.result(1).status == "finished"
+
+
+def test_an_attempt_that_was_replaced_ends_and_writes_no_result(study):
+    study.add(0, steps=1000, parameters={"rate": 0.5, "seconds": 0.05})
+    job = study.job(0)
+    thread = Thread(target=run_programs, args=(job, StopFlag()))
+    thread.start()
+    until(lambda: len(study.curve(0)) >= 2)
+    study.files.trial(0).control.write(Control("another", stop=None))
+    thread.join(30)
+    assert not thread.is_alive()
+    assert study.files.trial(0).attempt(1).read_result() is None
+
+
+def test_a_child_goes_on_from_its_parents_folder_with_its_own_rate(study):
+    study.add(0)
+    study.run(0)
+    place = "trials/0/checkpoints/step-000000004"
+    study.add(1, Parent(0, place), steps=6, parameters={"rate": 100.0})
+    study.run(1)
+    assert study.curve(1) == {5: 102.0, 6: 202.0}
+    assert study.result(1).step == 6
+    birth = study.files.trial(1).birth.required()
+    assert (birth.operator, birth.adopted) == ("clone", True)
+    parents = checkpoint.parents_below(study.files.trial(1).checkpoints)
+    assert parents == (checkpoint.identity(study.files.checkpoint(place)),)
+
+
+def test_a_result_that_a_kill_kept_from_being_written_follows_from_the_checkpoint(study):
+    study.add(0)
+    study.run(0)
+    before = study.result(0)
+    (study.files.trial(0).attempt(1).root / "result.json").unlink()
+    study.run(0, attempt=2)
+    result = study.result(0, attempt=2)
+    assert (result.status, result.step, result.metrics) == ("finished", 4, before.metrics)
+    assert study.files.trial(0).output.read_text().count("goes on") == 1, "it did not run again"
+
+
+def test_a_pilot_takes_more_programs_and_leaves_when_it_is_told_to(study):
+    for number in range(3):
+        study.add(number)
+    job = study.job(0, pilot=60.0)
+    thread = Thread(target=run_programs, args=(job, StopFlag()))
+    thread.start()
+    until(lambda: study.files.trial(0).attempt(1).read_result() is not None)
+    more = tuple(Assignment(number, 1, f"t{number}-1") for number in (1, 2))
+    for own in more:
+        study.files.trial(own.trial).control.write(Control(own.token, stop=None))
+    job.write_next(1, more)
+    job.write_next(2)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert [study.result(number).status for number in range(3)] == ["finished"] * 3
+
+
+def test_a_program_dies_with_its_job(study):
+    study.add(0, steps=10**6, parameters={"rate": 0.5, "seconds": 0.01})
+    job = study.job(0)
+    words = (
+        "import sys; from pathlib import Path; from hpsearch.cluster.failures import StopFlag; "
+        "from hpsearch.cluster.program_job import run_programs; "
+        "from hpsearch.cluster.study_dir import JobDir; "
+        "run_programs(JobDir(Path(sys.argv[1])), StopFlag())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", words, str(job.root)])
+    try:
+        until(lambda: len(study.curve(0)) >= 2)
+    finally:
+        process.kill()
+        process.wait()
+    metrics = study.files.trial(0).program / "metrics.jsonl"
+
+    def is_quiet() -> bool:
+        size = metrics.stat().st_size
+        time.sleep(0.3)
+        return metrics.stat().st_size == size
+
+    until(is_quiet, 10)
+
+
+def test_a_program_and_what_it_starts_are_ended_together(study):
+    line, sleep = """echo '{"step": 1, "walked": 0}'""", "sleep 1000 & echo $!"
+    script = f'{line} > "$1/metrics.jsonl"; {sleep} > "$1/pid"; wait'
+    study.add(0, command=["sh", "-c", script, "sh", "{folder}"])
+    job = study.job(0)
+    pid = study.files.trial(0).program / "pid"
+    run_until(study, job, lambda: pid.exists() and len(study.curve(0)) == 1)
+    number = int(pid.read_text())
+
+    def is_gone() -> bool:
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{number}/stat").read_text().split()[2] == "Z"
+
+    until(is_gone, 10)
