@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.failures import CODE, HUNG, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.job_trials import JobTrial, TrialQueue
 from hpsearch.cluster.records import Assignment, Birth, Lineage, MemberHeartbeat, Start
@@ -101,7 +101,7 @@ class ProgramRun:
         self.first = own.lineage.first_step
         self.step = self.first  # the last one that was measured
         self.told = 0  # step of the last line of the learning curve
-        self._began = time.monotonic()
+        self._began = self._heard = time.monotonic()
         self._last: MetricsRow | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._tail: Tail
@@ -158,11 +158,21 @@ class ProgramRun:
         code = 0 if self._process is None else self._process.poll()
         self._read(is_over=code is not None)
         if code is None:
-            return False
+            return self._has_hung()
         if code == 0:
             self._finish()
         else:
             self._end_failed(code)
+        return True
+
+    def _has_hung(self) -> bool:
+        """Return whether the program was silent for too long, which ends it and is told."""
+        limit, silent = self.own.config.hang_timeout, time.monotonic() - self._heard
+        if limit is None or silent < limit:
+            return False
+        self.ask_to_stop()
+        self.stop()
+        self._fail(HUNG, f"no new line of {METRICS} for {silent:.0f} s; hang_timeout is {limit:g}")
         return True
 
     def ask_to_stop(self) -> None:
@@ -199,7 +209,7 @@ class ProgramRun:
         for line in self._tail.read(is_over=is_over):
             row = row_of(line)
             if row is not None and row.step > self.step:
-                self.step, self._last = row.step, row
+                self.step, self._last, self._heard = row.step, row, time.monotonic()
                 if row.step % self.own.config.interval == 0:
                     self._tell(row)
 

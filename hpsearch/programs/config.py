@@ -45,6 +45,10 @@ class ProgramConfig:
     stop_seconds: Annotated[float, Range(low=0.0, high=3600.0)] = 20.0
     """after SIGTERM, in which it may save its state before it is killed"""
 
+    hang_timeout: Annotated[float, Range(low=0.0, open_low=True)] | None = None
+    """seconds without a new line of metrics.jsonl after which it is ended as hung, and started
+    again; null: it may be silent for ever"""
+
     def check(self) -> Iterator[str]:
         if not self.command:
             yield "command must name a program"

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.failures import CODE, HUNG, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.program_job import run_programs
 from hpsearch.cluster.records import (
     Assignment,
@@ -205,6 +205,17 @@ def test_an_attempt_that_was_replaced_ends_and_writes_no_result(study):
     thread.join(30)
     assert not thread.is_alive()
     assert study.files.trial(0).attempt(1).read_result() is None
+
+
+def test_a_program_that_is_silent_for_too_long_is_ended_as_hung(study):
+    endless = {"rate": 0.5, "seconds": 0.05, "ends": "silent"}
+    study.add(0, steps=10**6, parameters=endless, hang_timeout=0.5)
+    study.add(1, hang_timeout=20.0)
+    study.run(0, 1)
+    result = study.result(0)
+    assert (result.status, result.kind) == ("failed", HUNG)
+    assert "hang_timeout is 0.5" in result.message
+    assert study.result(1).status == "finished"
 
 
 def test_a_child_goes_on_from_its_parents_folder_with_its_own_rate(study):

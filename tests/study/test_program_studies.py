@@ -45,6 +45,7 @@ def test_a_program_is_the_base_of_a_study_and_comes_back_from_the_database(tmp_p
         "interval": 1,
         "gpus": 0,
         "stop_seconds": 20.0,
+        "hang_timeout": None,
     }
     assert 0.1 <= example_trial(study).params["parameters.rate"] <= 1.0
 
