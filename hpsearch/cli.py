@@ -36,6 +36,7 @@ from hpsearch.commands.run import (
     stop,
     submit,
     tick,
+    track,
 )
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
@@ -87,7 +88,7 @@ COMMANDS = {
     "look": (ls, status, trials, best, lineage, dashboard, tensorboard),
     "compare": (confirm, replay, crossplay, evaluate),
     "take away": (export, report),
-    "plumbing": (gc, audit, checkpoint, notify, drive, tick),
+    "plumbing": (gc, audit, checkpoint, notify, track, drive, tick),
 }
 """all commands, by the group in which the help lists them"""
 NAMES = tuple(subcommand.name for subcommand in chain.from_iterable(COMMANDS.values()))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpsearch.api.executors import build_executor, poll_seconds
 from hpsearch.api.notices import NoticeSender
+from hpsearch.api.tracking_process import TrackingProcess
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.study_dir import StudyDir, pin_founders
@@ -143,10 +144,12 @@ class Drive:
         self._notes = DriverNotes(folder)
         self._gauges = GaugeServer(study.spec.prometheus, self._tell)
         self._notices = NoticeSender(folder, runs, flag, self._tell)
+        self._tracking = TrackingProcess(folder, runs, self._tell)
 
     def run(self) -> StudyView:
         """Drive to the end; raises ConflictError, or StorageError if SQL stays away."""
-        with closing(self._gauges), closing(self._notices):  # they outlast an outage
+        # They outlast an outage.
+        with closing(self._gauges), closing(self._notices), closing(self._tracking):
             while True:
                 build = partial(build_executor, self._study, self._folder)
                 executor = self._open_outage().run(build)
@@ -185,6 +188,7 @@ class Drive:
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.heartbeats))
             self._notices.see(view)
+            self._tracking.see(view)
             self._watch(view)
             if driver.is_resumed:
                 changed = study_to_resume(view)

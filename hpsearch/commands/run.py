@@ -1,4 +1,4 @@
-"""hpsearch run, submit, pause, resume, stop, cancel, retry, enqueue, drive, tick, notify."""
+"""hpsearch run, submit, pause, resume, stop, cancel, retry, enqueue, drive, tick, notify, track."""
 
 import signal
 from collections.abc import Collection, Sequence
@@ -177,6 +177,25 @@ def enqueue(study: str, settings: Sequence[str], runs: Path) -> None:
     from hpsearch.api.study_handle import StudyHandle
 
     StudyHandle(study, runs).enqueue(read_settings(settings))
+
+
+@command(
+    "send what is new of all trials to the study's trackers; drivers do it by themselves",
+    *STUDY,
+    flag("--watch", "go on until the study ends, or no driver is there", to="is_watching"),
+    examples=["quickstart"],
+)
+def track(study: str, runs: Path, *, is_watching: bool) -> None:
+    from hpsearch.api.tracking import track_on, track_once
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import say
+
+    if is_watching:
+        with stop_flag((signal.SIGINT, signal.SIGTERM)) as stop:
+            track_on(study, runs, stop, say)
+        return
+    view = open_view(study, runs)
+    print(f"{view.name}: {track_once(view)} trials had something new")
 
 
 @command(

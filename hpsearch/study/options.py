@@ -298,3 +298,40 @@ class CommandNotice:
 
 
 Notice = AddressNotice | CommandNotice
+
+
+@dataclass(frozen=True)
+class MlflowTracker:
+    """Runs of MLflow, one for each trial."""
+
+    name: Literal["mlflow"]
+    uri: str
+    """address of the server, or sqlite:///FILE; passwords and tokens stand in MLflow's variables"""
+    experiment: str | None = None
+    """to which the runs belong, made if it is not there; null: the name of the study"""
+
+    def check(self) -> Iterator[str]:
+        if not self.uri.strip():
+            yield "uri must be the address of a server, or sqlite:///FILE, but is empty"
+        elif re.search(r"://[^/]*:[^/]*@", self.uri):
+            yield (
+                "uri must not hold a password; set MLFLOW_TRACKING_USERNAME and "
+                "MLFLOW_TRACKING_PASSWORD where the driver runs"
+            )
+
+
+@dataclass(frozen=True)
+class WandbTracker:
+    """Runs of Weights & Biases, one for each trial."""
+
+    name: Literal["wandb"]
+    project: str
+    entity: str | None = None
+    """user or team; null: the one that WANDB_API_KEY belongs to"""
+
+    def check(self) -> Iterator[str]:
+        if not self.project.strip():
+            yield "project must not be empty"
+
+
+Tracker = MlflowTracker | WandbTracker

@@ -38,6 +38,7 @@ NOT_PART_OF_THE_SEARCH = (
     "executor",
     "prometheus",
     "notify",
+    "track",
 )
 """What may change between two runs of one study."""
 
@@ -95,10 +96,15 @@ class StudySpec:
     """where the driver serves metrics of the study; null: nowhere"""
     notify: tuple[options.Notice, ...] = ()
     """who is told when the study ends, fails, stalls or has a new best"""
+    track: tuple[options.Tracker, ...] = ()
+    """where every trial is also a run; each tracker once"""
 
     def check(self) -> Iterator[str]:
         if not self.space:
             yield "space must name at least one parameter, but is empty"
+        names = [tracker.name for tracker in self.track]
+        if len(set(names)) < len(names):
+            yield f"track must name each tracker once, but names {', '.join(names)}"
 
 
 @dataclass(frozen=True)
@@ -264,8 +270,9 @@ def spec_json(study: Study) -> str:
     plain = to_plain(study.spec) | {"base": dict(study.bases)}
     if study.founders:
         plain["founders"] = list(study.founders)
-    if not study.spec.notify:  # a key that older drivers, of queued jobs, do not know
-        del plain["notify"]
+    for key in ("notify", "track"):  # which older drivers, of queued jobs, do not know
+        if not plain[key]:
+            del plain[key]
     return json.dumps(plain)
 
 

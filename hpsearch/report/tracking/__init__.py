@@ -1,0 +1,1 @@
+"""A study's trials as runs of a tracker: Weights & Biases, or MLflow."""

@@ -1,0 +1,182 @@
+"""Keeps the runs of a tracker as the trials are: parameters, learning curves, losses, ends.
+
+A record in the study's folder says what has been sent. It is written after each trial, so that a
+process that was killed sends the last points of one trial again, and no more.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from hpsearch.cluster.record_files import CurveFile, RecordFile
+from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import open_file
+from hpsearch.schema import NonNegative
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView
+
+TRAINING = "train/"  # begins the names of losses and rates, beside those of evaluations
+
+
+class SentPoint(NamedTuple):
+    """What was measured at a step."""
+
+    step: int
+    at: float  # seconds since the epoch
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class RunStart:
+    """What a run is created with."""
+
+    study: str
+    trial: int
+    params: Mapping[str, Any]  # by dotted path
+    began_at: float  # seconds since the epoch
+
+    @property
+    def name(self) -> str:
+        return f"{self.study} {self.trial}"
+
+
+class TrackerRuns(Protocol):
+    """Where runs go; may raise whatever a library or a network raises."""
+
+    def begin(self, start: RunStart, run: str | None) -> str:
+        """Begin a run, or go on with the one that was called ``run``; return what it is called."""
+        ...
+
+    def log(self, run: str, points: Sequence[SentPoint]) -> None:
+        """Add points to a run that has begun, by steps."""
+        ...
+
+    def end(self, run: str, state: str, values: Mapping[str, float]) -> None:
+        """End a run as finished, pruned or failed, with its last values."""
+        ...
+
+    def close(self) -> None:
+        """Leave the runs that have not ended."""
+
+
+@dataclass(frozen=True)
+class SentRun:
+    trial: NonNegative
+    run: str  # what the tracker calls it
+    evaluated: NonNegative = 0  # step of the last evaluation that was sent
+    trained: NonNegative = 0  # the same of losses
+    has_ended: bool = False
+
+
+@dataclass(frozen=True)
+class SentRuns:
+    runs: tuple[SentRun, ...] = ()
+
+
+class Mirror:
+    def __init__(self, tracker: TrackerRuns, record: RecordFile[SentRuns]) -> None:
+        """Take a tracker and the record of what it has; CorruptError if that is damaged."""
+        self._tracker = tracker
+        self._record = record
+        known = record.read() or SentRuns()
+        self._sent = {sent.trial: sent for sent in known.runs}
+        self._begun: set[int] = set()  # the trials whose runs this process has begun
+        self._seen: dict[int, tuple[object, ...]] = {}  # what each trial was like
+
+    def send(self, view: StudyView) -> int:
+        """Send what is new of all trials; return of how many there was something."""
+        return sum(self._send(view, trial) for trial in view.state.trials.values())
+
+    def close(self) -> None:
+        self._tracker.close()
+
+    def _send(self, view: StudyView, trial: Trial) -> bool:
+        number, files = trial.number, view.folder.trial(trial.number)
+        sent = self._sent.get(number)
+        has_begun = trial.attempts > 0 or trial.told is not None
+        if not has_begun or (sent is not None and sent.has_ended):
+            return False
+        seen = (trial.told, _stamp(files.metrics), _stamp(files.training_log))
+        if self._seen.get(number) == seen:
+            return False
+        if number not in self._begun:
+            start = RunStart(view.name, number, view.settings(trial), trial.asked_at)
+            run = self._tracker.begin(start, None if sent is None else sent.run)
+            sent = SentRun(number, run) if sent is None else replace(sent, run=run)
+            self._begun.add(number)
+            self._keep(sent)
+        assert sent is not None, "it has begun"
+        self._keep(self._add(sent, files))
+        if trial.told is not None:
+            values = {name: own["value"] for name, own in trial.metrics.items()}
+            self._tracker.end(sent.run, trial.told, values)
+            self._keep(replace(self._sent[number], has_ended=True))
+        self._seen[number] = seen
+        return True
+
+    def _add(self, sent: SentRun, files: TrialDir) -> SentRun:
+        """Send what is new in a trial's files; return what has been sent then."""
+        evaluated = [own for own in _evaluations(files) if own.step > sent.evaluated]
+        trained = [own for own in _training(files) if own.step > sent.trained]
+        points = sorted([*evaluated, *trained], key=lambda point: point.step)
+        if points:
+            self._tracker.log(sent.run, points)
+        return replace(
+            sent,
+            evaluated=max([sent.evaluated, *(own.step for own in evaluated)]),
+            trained=max([sent.trained, *(own.step for own in trained)]),
+        )
+
+    def _keep(self, sent: SentRun) -> None:
+        if self._sent.get(sent.trial) != sent:
+            self._sent[sent.trial] = sent
+            self._record.write(SentRuns(tuple(self._sent.values())))
+
+
+def _evaluations(files: TrialDir) -> Iterator[SentPoint]:
+    for row in _rows(files.metrics):
+        metrics = row.get("metrics")
+        if isinstance(metrics, dict):
+            measured = {n: own["value"] for n, own in metrics.items() if _is_measured(own)}
+            yield SentPoint(row["step"], _moment(row), _numbers(measured))
+
+
+def _training(files: TrialDir) -> Iterator[SentPoint]:
+    for row in _rows(files.training_log):
+        scalars = row.get("scalars")
+        if isinstance(scalars, dict):
+            named = {f"{TRAINING}{name}": value for name, value in scalars.items()}
+            yield SentPoint(row["step"], _moment(row), _numbers(named))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with suppress(CorruptError, DiskError):  # it may be readable at the next look
+        yield from CurveFile(path).read()
+
+
+def _is_measured(value: Any) -> bool:
+    return isinstance(value, dict) and "value" in value
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return what is a finite number; trackers refuse, or misread, all else."""
+    numbers = {n: v for n, v in values.items() if isinstance(v, int | float) and v is not True}
+    return {name: float(v) for name, v in numbers.items() if abs(v) < 2**63 and isfinite(v)}
+
+
+def _moment(row: Mapping[str, Any]) -> float:
+    at = row.get("at")
+    return float(at) if isinstance(at, int | float) else 0.0
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    # Opened, for a curve that cannot be read now is sent when it can be.
+    with suppress(CorruptError, OSError), open_file(path) as file:
+        status = os.fstat(file.fileno())
+        return status.st_ino, status.st_size, status.st_mtime_ns
+    return None
