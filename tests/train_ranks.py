@@ -83,7 +83,7 @@ def main(rank: int, folder: Path) -> None:
             init_method=f"file://{folder / stage}-meeting",
             rank=rank,
             world_size=plan["size"],
-            timeout=timedelta(seconds=120),
+            timeout=timedelta(seconds=1400),
         )
         (folder / stage).mkdir(exist_ok=True)
         for name, case in plan["cases"].items():

@@ -22,7 +22,7 @@ from hpsearch.cluster.machine import NO_GPUS, GpuShare
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 METRICS = {"rho/host/choose_first", "rho_sampled/host/choose_first"}
 WHOLE, PRUNED, FENCED, BROKEN = range(4)
 """trials of the first job"""
