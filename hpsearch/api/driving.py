@@ -144,7 +144,7 @@ class Drive:
         self._notes = DriverNotes(folder)
         self._gauges = GaugeServer(study.spec.prometheus, self._tell)
         self._notices = NoticeSender(folder, runs, flag, self._tell)
-        self._tracking = TrackingProcess(folder, runs, self._tell)
+        self._tracking = TrackingProcess(folder, runs, flag, self._tell)
 
     def run(self) -> StudyView:
         """Drive to the end; raises ConflictError, or StorageError if SQL stays away."""

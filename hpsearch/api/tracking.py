@@ -1,17 +1,21 @@
 """Sends a study's trials to its trackers: once, or again and again while it is driven."""
 
 import fcntl
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from hpsearch.cluster.failures import StopFlag, message_of
 from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.report.tracking.mirror import Mirror, SentRuns, TrackerRuns
 from hpsearch.report.tracking.mlflow_runs import MlflowRuns
 from hpsearch.report.tracking.wandb_runs import WandbRuns
+from hpsearch.schema import to_plain
 from hpsearch.study import options
 from hpsearch.study.state import BUSY, PAUSED
 from hpsearch.study.view import StudyView, open_view
@@ -22,76 +26,108 @@ LOOK_SECONDS: Final = 20.0  # between two looks at the study
 def track_once(view: StudyView) -> int:
     """Send what is new of all trials to each tracker; return of how many there was something.
 
-    Raises UsageError without a tracker, HpsearchError if one does not take them.
+    Raises UsageError without a tracker, or where another process sends them; HpsearchError if a
+    tracker does not take them, once all others have.
     """
-    with _mirrors(view) as mirrors:
-        return max(_send(name, mirror, view) for name, mirror in mirrors.items())
+    if not view.study.spec.track:
+        raise UsageError(f"{view.study.path} names no tracker; see its key track")
+    with _held(view.folder) as is_held:
+        if not is_held:
+            raise UsageError(f"another process sends the trials of {view.name} to its trackers")
+        senders = [_Sender(tracker) for tracker in view.study.spec.track]
+        try:
+            return max(sender.send(view) for sender in senders)
+        finally:
+            _close(senders)
+            _raise_first(senders)
 
 
 def track_on(study: str, runs: Path, flag: StopFlag, tell: Callable[[str], None]) -> None:
     """Send what is new until the study ends, or no driver is there, or the flag is set.
 
-    A tracker that does not answer is tried again at the next look; ``tell`` hears of it.
+    Ends at once where another process does so. A tracker that does not answer is tried again at the
+    next look; ``tell`` hears of it. Raises HpsearchError if one did not take the last of it.
     """
     view = open_view(study, runs)
-    with _mirrors(view) as mirrors:
-        silent: dict[str, str] = {}
-        while True:
-            is_over = flag.is_set or not (view.is_driven and view.state.status in (*BUSY, PAUSED))
-            for name, mirror in mirrors.items():
-                try:
-                    _send(name, mirror, view)
-                    silent.pop(name, None)
-                except HpsearchError as error:
-                    if silent.get(name) != str(error):
-                        tell(str(error))
-                    silent[name] = str(error)
-            if is_over:
-                return
-            flag.rest(LOOK_SECONDS)
-            view = open_view(study, runs)
-
-
-def _send(name: str, mirror: Mirror, view: StudyView) -> int:
-    try:
-        return mirror.send(view)
-    except HpsearchError:
-        raise
-    except Exception as error:
-        # Whatever a library or a network raises is what has to be told.
-        why = message_of(error)
-        raise HpsearchError(f"{name} did not take the trials of {view.name}: {why}") from error
+    trackers = view.study.spec.track
+    with _held(view.folder) as is_held:
+        if not is_held:
+            return
+        senders = [_Sender(tracker) for tracker in trackers]
+        try:
+            while True:
+                lives = view.is_driven and view.state.status in (*BUSY, PAUSED)
+                is_over = flag.is_set or not lives
+                for sender in senders:
+                    before = sender.fault
+                    sender.send(view)
+                    if sender.fault is not None and sender.fault != before:
+                        tell(sender.fault)
+                # A resumed study may name others, of which the driver starts another process.
+                if is_over or view.study.spec.track != trackers:
+                    break
+                flag.rest(LOOK_SECONDS)
+                view = open_view(study, runs)
+        finally:
+            _close(senders)
+        _raise_first(senders)
 
 
 @contextmanager
-def _mirrors(view: StudyView) -> Iterator[dict[str, Mirror]]:
-    """Give a mirror for each tracker, by its name; no other process has them meanwhile."""
-    trackers = view.study.spec.track
-    if not trackers:
-        raise UsageError(f"{view.study.path} names no tracker; see its key track")
-    mirrors: dict[str, Mirror] = {}
-    with view.folder.tracking_lock.open("a") as lock:
+def _held(folder: StudyDir) -> Iterator[bool]:
+    """Give whether no other process sends this study's trials, which none does meanwhile."""
+    with folder.tracking_lock.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                f"another process sends the trials of {view.name} to its trackers by now"
-            ) from error
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+class _Sender:
+    """Sends trials to one tracker, once it answers."""
+
+    def __init__(self, tracker: options.Tracker) -> None:
+        self._tracker = tracker
+        self._mirror: Mirror | None = None
+        self.fault: str | None = None  # why the tracker did not take all at the last look
+
+    def send(self, view: StudyView) -> int:
+        """Send what is new; return of how many trials there was something."""
+        self.fault = None
         try:
-            for tracker in trackers:
-                try:
-                    built = _build(tracker, view)
-                except HpsearchError:
-                    raise
-                except Exception as error:
-                    why = message_of(error)
-                    raise HpsearchError(f"{tracker.name} does not answer: {why}") from error
-                record = RecordFile(SentRuns, view.folder.tracked(tracker.name))
-                mirrors[tracker.name] = Mirror(built, record)
-            yield mirrors
-        finally:
-            for mirror in mirrors.values():
-                mirror.close()
+            if self._mirror is None:
+                record = RecordFile(SentRuns, view.folder.tracked(_key(self._tracker)))
+                self._mirror = Mirror(_build(self._tracker, view), record)
+            return self._mirror.send(view)
+        except Exception as error:  # whatever a library or a network raises is what is to be told
+            self.fault = f"{self._tracker.name} did not take all: {message_of(error)}"
+            return 0
+
+    def close(self) -> None:
+        try:
+            if self._mirror is not None:
+                self._mirror.close()
+        except Exception as error:  # as above
+            self.fault = f"{self._tracker.name} did not take all: {message_of(error)}"
+
+
+def _close(senders: Sequence[_Sender]) -> None:
+    for sender in senders:
+        sender.close()
+
+
+def _raise_first(senders: Sequence[_Sender]) -> None:
+    faults = [sender.fault for sender in senders if sender.fault is not None]
+    if faults:
+        raise HpsearchError("; ".join(faults))
+
+
+def _key(tracker: options.Tracker) -> str:
+    """Return a name that no tracker has of another address or project."""
+    whole = json.dumps(to_plain(tracker), sort_keys=True)
+    return f"{tracker.name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def _build(tracker: options.Tracker, view: StudyView) -> TrackerRuns:

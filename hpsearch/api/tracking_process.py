@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import Final
 
 from hpsearch.cluster.child_processes import same_code
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.view import StudyView
 
+WAIT_SECONDS: Final = 25.0  # for which a driver waits at its end; its supervisor has 30
+GLANCE_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 300.0  # after which a process that ended is started again
 
 
 class TrackingProcess:
     """Lets a process of its own send a study's trials to its trackers, while it is driven."""
 
-    def __init__(self, folder: StudyDir, runs: Path, tell: Callable[[str], None]) -> None:
-        self._folder, self._runs, self._tell = folder, runs, tell
+    def __init__(
+        self, folder: StudyDir, runs: Path, flag: StopFlag, tell: Callable[[str], None]
+    ) -> None:
+        """Take where the study lies; ``tell`` is called with why trials were not sent.
+
+        Once the ``flag`` is set, `close` waits for nothing.
+        """
+        self._folder, self._runs, self._flag, self._tell = folder, runs, flag, tell
         self._process: subprocess.Popen[bytes] | None = None
         self._next = 0.0
 
@@ -49,5 +58,15 @@ class TrackingProcess:
             self._tell(f"trials are not sent to trackers: {error.strerror}")
 
     def close(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.returncode = 0  # it goes on by itself; Python would warn of it
+        """Let it send the last, and wait for it for a while."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        if not self._flag.is_set:
+            self._tell("trials are being sent to trackers ...")
+            self._process.terminate()  # which lets it look once more, and end
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._flag.is_set and time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                return
+            time.sleep(GLANCE_SECONDS)
+        self._process.returncode = 0  # it goes on by itself; Python would warn of it

@@ -91,6 +91,8 @@ def _checkpoints(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
             yield from _others(trial, held | {checkpoint.path_of(trial.checkpoints, newest)})
     for number in ended.given_up:
         yield from _others(study.trial(number), held)
+        if study.trial(number).program.exists():
+            yield study.trial(number).program
     for number in ended.matches:
         yield from (path for path in study.match(number).responses if path not in held)
 

@@ -14,16 +14,18 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, HUNG, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.failures import CODE, HUNG, LOST, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.job_trials import JobTrial, TrialQueue
 from hpsearch.cluster.records import Assignment, Birth, Lineage, MemberHeartbeat, Start
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.errors import ConflictError, CorruptError, DiskError, HpsearchError
+from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import last_lines, read_json
+from hpsearch.package import FOLDER as FOLDER_OF_CODE
 from hpsearch.population.operators.options import Clone
 from hpsearch.programs.config import CONFIG, FOLDER, ProgramConfig, read_trial_config, shape_of
 from hpsearch.programs.folder import (
@@ -41,6 +43,8 @@ from hpsearch.trainers.checkpoint_name import PROGRAM_FILES, manifest_sha256, na
 
 LOOK_SECONDS = 0.5  # between two looks at programs, their metrics and control files
 DIES_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+FROM_OUTSIDE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""signals by which a program is ended without a fault of its own"""
 
 
 def run_programs(job: JobDir, flag: StopFlag) -> None:
@@ -101,7 +105,8 @@ class ProgramRun:
         self.first = own.lineage.first_step
         self.step = self.first  # the last one that was measured
         self.told = 0  # step of the last line of the learning curve
-        self._began = self._heard = time.monotonic()
+        self._began = self._heard = self._asked = time.monotonic()
+        self._step_then = self.first  # when it began
         self._last: MetricsRow | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._tail: Tail
@@ -119,8 +124,10 @@ class ProgramRun:
             prepare(files.program, own.config, own.parent, files.checkpoints)
         if own.parent is not None:
             files.birth.write(Birth(Clone().name, adopted=True, chance=None))
-        self._tail = Tail((own.kept / PROGRAM_FILES if has_ended else files.program) / METRICS)
+        place = own.kept / PROGRAM_FILES if has_ended else files.program
+        self._tail = Tail(place / METRICS, skipped=_size_of_metrics(own.parent))
         self._read()
+        self._step_then = self.step
         own.attempt.start.write(Start(self.step))
         how = f"goes on from step {self.step}" if self.step else "begins at step 0"
         print(f"trial {own.number} {how}", flush=True)
@@ -138,28 +145,40 @@ class ProgramRun:
         work = self.own.trial.program.absolute()
         paths = {CONFIG: str(work / PARAMETERS), FOLDER: str(work)}
         command = [_filled(word, paths) for word in self.own.config.command]
-        # The Python that runs hpsearch comes first.
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        own = {"PATH": path, "OMP_NUM_THREADS": str(num_threads), "PYTHONUNBUFFERED": "1"}
         with self.own.trial.output.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=os.environ | own,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it can be ended with all that it starts
-                preexec_fn=_die_with_parent,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=_environment(num_threads),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # so that it can be ended with all that it starts
+                    preexec_fn=partial(_die_with_parent, os.getpid()),
+                )
+            except OSError as error:
+                raise ConflictError(
+                    f"the program {command[0]!r} cannot be started ({error.strerror}: "
+                    f"{error.filename}); it is looked for as from the study file's folder"
+                ) from error
+        self._heard = time.monotonic()
 
-    def look(self) -> bool:
-        """Take in what has been measured; return whether the program has ended, which is told."""
+    def look(self, *, is_leaving: bool) -> bool:
+        """Take in what has been measured; return whether the program has ended, which is told.
+
+        ``is_leaving`` says that its job was asked to stop, which a scheduler may also have told the
+        program itself: then an end before its last step is none.
+        """
         code = 0 if self._process is None else self._process.poll()
+        if code is not None:
+            self._signal(signal.SIGKILL)  # what it has started
         self._read(is_over=code is not None)
         if code is None:
             return self._has_hung()
-        if code == 0:
+        if is_leaving and (code != 0 or self.step < self.own.config.steps):
+            self.own.end("interrupted", self.step)
+        elif code == 0:
             self._finish()
         else:
             self._end_failed(code)
@@ -176,13 +195,18 @@ class ProgramRun:
         return True
 
     def ask_to_stop(self) -> None:
+        self._asked = time.monotonic()
         self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """Wait for the program to end once it was asked to, and end it if it takes too long."""
         if self._process is not None:
+            until = self._asked + self.own.config.stop_seconds
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(self.own.config.stop_seconds)
+                self._process.wait(max(0.0, until - time.monotonic()))
             self._signal(signal.SIGKILL)  # also what it has started
             self._process.wait()
 
@@ -193,7 +217,7 @@ class ProgramRun:
 
     @property
     def steps_per_second(self) -> float:
-        return (self.step - self.first) / max(1e-9, time.monotonic() - self._began)
+        return (self.step - self._step_then) / max(1e-9, time.monotonic() - self._began)
 
     @property
     def heartbeat(self) -> MemberHeartbeat:
@@ -208,8 +232,10 @@ class ProgramRun:
         """Add new rows to the learning curve, those at multiples of the interval and the last."""
         for line in self._tail.read(is_over=is_over):
             row = row_of(line)
+            if row is not None:  # also where it makes steps again
+                self._heard = time.monotonic()
             if row is not None and row.step > self.step:
-                self.step, self._last, self._heard = row.step, row, time.monotonic()
+                self.step, self._last = row.step, row
                 if row.step % self.own.config.interval == 0:
                     self._tell(row)
 
@@ -223,6 +249,8 @@ class ProgramRun:
 
     def _finish(self) -> None:
         last, own = self._last, self.own
+        if own.obey(self.step):  # before the folder moves: it may be another attempt's by now
+            return
         if last is None:
             self._fail(CODE, f"the program ended without a line in {METRICS}, such as {EXAMPLE}")
             return
@@ -239,8 +267,11 @@ class ProgramRun:
         own.end("finished", own.config.steps, metrics=_metrics(last.values))
 
     def _end_failed(self, code: int) -> None:
-        how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
-        kind = OOM_HOST if code == -signal.SIGKILL else CODE
+        how, kind = f"exit code {code}", CODE
+        if code < 0:
+            names = {number.value: number.name for number in signal.Signals}
+            how = f"signal {names.get(-code, -code)}"
+            kind = OOM_HOST if -code == signal.SIGKILL else LOST if -code in FROM_OUTSIDE else CODE
         words = [line for line in last_lines(self.own.trial.output, 3) if line.strip()]
         said = f": {words[-1].strip()}" if words else ""
         self._fail(kind, f"the program ended with {how}{said}; see {self.own.trial.output}")
@@ -263,9 +294,37 @@ def _filled(word: str, paths: Mapping[str, str]) -> str:
     return word
 
 
-def _die_with_parent() -> None:
-    """Let the kernel end this process with its parent, whose next attempt starts it anew."""
+def _environment(num_threads: int) -> dict[str, str]:
+    """Return what a program's environment is: this job's, without what lets it find our code."""
+    left_out = {"PYTHONSAFEPATH", "PYTHONPATH"}
+    environment = {name: own for name, own in os.environ.items() if name not in left_out}
+    ours, before = FOLDER_OF_CODE.absolute().parent, os.environ.get("PYTHONPATH", "")
+    if others := [path for path in before.split(os.pathsep) if path and Path(path) != ours]:
+        environment["PYTHONPATH"] = os.pathsep.join(others)
+    # The Python that runs hpsearch comes first.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    own = {"PATH": path, "OMP_NUM_THREADS": str(num_threads), "PYTHONUNBUFFERED": "1"}
+    return environment | own
+
+
+def _size_of_metrics(parent: Path | None) -> int:
+    """Return how many bytes of the lines of a child are its parent's."""
+    if parent is not None:
+        with suppress(OSError):
+            return (parent / PROGRAM_FILES / METRICS).stat().st_size
+    return 0
+
+
+def _die_with_parent(parent: int) -> None:
+    """Let the kernel end this process with its parent, whose next attempt starts it anew.
+
+    And let it hear what jobs do not, and not hear what jobs do.
+    """
     ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP))
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # it would end the program unsaved
 
 
 class ProgramJob:
@@ -321,24 +380,30 @@ class ProgramJob:
         self._heartbeats.announce([run.heartbeat])
         try:
             run.begin(self._folder, max(1, self._num_threads // self._at_once))
-        except (HpsearchError, OSError) as error:
-            run.own.fail(_explained(error, run.own.config), run.first)
+        except Exception as error:  # of one program, whatever it is: the others run on
+            run.own.fail(error, run.first)
         else:
             self._runs.append(run)
 
     def _look(self) -> None:
         for run in [*self._runs]:
             try:
-                has_ended = run.look()
-            except (HpsearchError, OSError) as error:
+                has_ended = self._look_at(run)
+            except Exception as error:  # as above
                 self._stop([run])
                 run.own.fail(error, run.step)
                 has_ended = True
-            if not has_ended and run.own.obey(run.step):
-                self._stop([run])
-                has_ended = True
             if has_ended:
                 self._runs.remove(run)
+
+    def _look_at(self, run: ProgramRun) -> bool:
+        """Return whether a program has ended, or was ended because its driver says so."""
+        if not run.own.obey(run.step):
+            return run.look(is_leaving=self._flag.is_set)
+        if run.own.attempt.read_result() is None:
+            run.kill()  # it was replaced, by one that may already run in the same folder
+        self._stop([run])
+        return True
 
     def _interrupt(self) -> None:
         self._stop(self._runs)
@@ -368,13 +433,3 @@ class ProgramJob:
             speeds = [run.steps_per_second for run in self._runs] or [0.0]
             members, speed = [run.heartbeat for run in self._runs], sum(speeds) / len(speeds)
             self._heartbeats.give(members, (), speed, is_busy=False)
-
-
-def _explained(error: HpsearchError | OSError, config: ProgramConfig) -> Exception:
-    """Return the error of a program that is not there in our words."""
-    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
-        return ConflictError(
-            f"the program {config.command[0]!r} cannot be started ({error.strerror}: "
-            f"{error.filename}); it is looked for as from the study file's folder"
-        )
-    return error

@@ -180,7 +180,7 @@ def enqueue(study: str, settings: Sequence[str], runs: Path) -> None:
 
 
 @command(
-    "send what is new of all trials to the study's trackers; drivers do it by themselves",
+    "send what is new of all trials to the study's trackers, as drivers do too",
     *STUDY,
     flag("--watch", "go on until the study ends, or no driver is there", to="is_watching"),
     examples=["quickstart"],

@@ -42,7 +42,7 @@ class ProgramConfig:
     """steps between two lines of metrics.jsonl"""
     gpus: NonNegative = 0
     """GPUs of a job, which the programs that it runs at once share"""
-    stop_seconds: Annotated[float, Range(low=0.0, high=3600.0)] = 20.0
+    stop_seconds: Annotated[float, Range(low=0.0, high=300.0)] = 20.0
     """after SIGTERM, in which it may save its state before it is killed"""
 
     hang_timeout: Annotated[float, Range(low=0.0, open_low=True)] | None = None

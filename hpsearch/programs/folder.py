@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from hpsearch.files import MAX_LINE, flush, flush_tree, open_file, row_of_step, write_bytes
+from hpsearch.files import MAX_LINE, flush, open_file, row_of_step, write_bytes
 from hpsearch.programs.config import ProgramConfig
 from hpsearch.trainers.checkpoint_name import (
     MANIFEST,
@@ -22,6 +22,7 @@ from hpsearch.trainers.checkpoint_name import (
     PROGRAM_FILES,
     STATE,
     name_of,
+    plain_files,
     sha256_of,
     verify,
 )
@@ -45,20 +46,21 @@ def row_of(line: bytes) -> MetricsRow | None:
     data = row_of_step(line)
     if data is None or data["step"] == 0:
         return None
-    values = {
-        name: float(value)
-        for name, value in data.items()
-        if name != "step" and isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    values = {}
+    for name, value in data.items():
+        if name != "step" and isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(OverflowError):  # a whole number that no float holds
+                values[name] = float(value)
     return MetricsRow(data["step"], values)
 
 
 class Tail:
     """Reads the lines that a program adds to a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, skipped: int = 0) -> None:
+        """Take a file, of which so many bytes at the beginning are not wanted."""
         self._path = path
-        self._place = 0  # of the first byte that was not read
+        self._place = skipped  # of the first byte that was not read
         self._rest = b""  # of a line that was not whole
 
     def read(self, *, is_over: bool = False) -> Iterator[bytes]:
@@ -92,7 +94,7 @@ def prepare(work: Path, config: ProgramConfig, parent: Path | None, checkpoints:
     if not work.exists() and parent is not None:
         verify(parent)
         copy = work.with_name(f".{work.name}-{uuid4().hex}")
-        shutil.copytree(parent / PROGRAM_FILES, copy, symlinks=True)
+        shutil.copytree(parent / PROGRAM_FILES, copy, symlinks=True, ignore=_special)
         copy.rename(work)
     work.mkdir(parents=True, exist_ok=True)
     write_bytes(work / PARAMETERS, json.dumps(config.told(), indent=1).encode() + b"\n")
@@ -110,13 +112,23 @@ def keep(
     work.rename(temporary / PROGRAM_FILES)
     state = {"step": step, "config": config, "parents": parents, "kind": "final"}
     write_bytes(temporary / STATE, json.dumps(state, indent=1).encode())
-    files = sorted(path for path in temporary.rglob("*") if path.is_file())
+    files = plain_files(temporary)
     manifest = {str(path.relative_to(temporary)): sha256_of(path) for path in files}
     write_bytes(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
-    flush_tree(temporary)
+    folders = [path for path in temporary.rglob("*") if path.is_dir() and not path.is_symlink()]
+    for path in (*plain_files(temporary), *folders, temporary):
+        flush(path)
     temporary.rename(target)
     flush(checkpoints)
     return target
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return which of some names are pipes, sockets or devices, which no child needs."""
+    paths = [Path(folder) / name for name in names]
+    return [
+        path.name for path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())
+    ]
 
 
 def _recover(work: Path, checkpoints: Path) -> None:

@@ -313,9 +313,9 @@ class MlflowTracker:
     def check(self) -> Iterator[str]:
         if not self.uri.strip():
             yield "uri must be the address of a server, or sqlite:///FILE, but is empty"
-        elif re.search(r"://[^/]*:[^/]*@", self.uri):
+        elif re.search(r"://[^/]*@", self.uri):
             yield (
-                "uri must not hold a password; set MLFLOW_TRACKING_USERNAME and "
+                "uri must not hold a name, password or token; set MLFLOW_TRACKING_USERNAME and "
                 "MLFLOW_TRACKING_PASSWORD where the driver runs"
             )
 
@@ -335,3 +335,8 @@ class WandbTracker:
 
 
 Tracker = MlflowTracker | WandbTracker
+TRACKER_SECRETS = {
+    "mlflow": ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    "wandb": ("WANDB_API_KEY",),
+}
+"""environment variables by which trackers know their users, by the tracker's name"""

@@ -34,6 +34,7 @@ from hpsearch.trainers.checkpoint_name import (
     STATE,
     TENSORS,
     name_of,
+    plain_files,
     sha256_of,
     verify,
 )
@@ -298,9 +299,9 @@ def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
         is_program = (path / PROGRAM_FILES).is_dir()
-        others = "**/*" if is_program else "tensors-*.safetensors"
         names = (STATE, MANIFEST) if is_program else (TENSORS, STATE, MANIFEST)
-        parts = (*(path / name for name in names), *sorted(path.glob(others)))
+        others = plain_files(path) if is_program else sorted(path.glob("tensors-*.safetensors"))
+        parts = (*(path / name for name in names), *others)
         stats = [file.stat() for file in parts]
     except OSError as error:
         if files.is_for_good(error):

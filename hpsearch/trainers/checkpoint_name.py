@@ -60,7 +60,8 @@ def verify(path: Path) -> None:
     try:
         manifest = parse_json(contents(path / MANIFEST))
         for name in needed(manifest):
-            if manifest[name] != sha256_of(path / name):
+            limit = MAX_FILE if name == STATE else None
+            if manifest[name] != sha256_of(path / name, limit):
                 raise _damaged(path, f"{name} differs from its manifest")
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
         raise _damaged(path, str(error)) from error
@@ -72,7 +73,12 @@ def _damaged(path: Path, why: str) -> CorruptError:
     )
 
 
-def sha256_of(path: Path) -> str:
-    limit = MAX_FILE if path.name == STATE else None
+def plain_files(folder: Path) -> list[Path]:
+    """Return the regular files in and below a folder, without links, by name."""
+    every = sorted(folder.rglob("*"))
+    return [path for path in every if path.is_file() and not path.is_symlink()]
+
+
+def sha256_of(path: Path, limit: int | None = None) -> str:
     with open_file(path, limit) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

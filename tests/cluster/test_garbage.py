@@ -101,6 +101,12 @@ def test_where_every_checkpoint_is_damaged_all_stay(study):
     assert find(study, finished=(0,)) == []
 
 
+def test_the_folder_of_a_program_goes_with_the_trial_that_was_given_up(study):
+    for number in (0, 1):
+        study.trial(number).program.mkdir(parents=True)
+    assert find(study, given_up=(1,)) == ["trials/1/program"]
+
+
 def test_a_trial_that_was_given_up_keeps_its_best_alone(study):
     save(study, 0)
     write_best(save(study, 1), BestRecord(20, "rho/host/choose_first", 0.1))

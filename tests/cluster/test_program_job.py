@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 from threading import Thread
 
+import psutil
 import pytest
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, HUNG, NAN, OOM_HOST, StopFlag
+from hpsearch.cluster.child_processes import same_code
+from hpsearch.cluster.failures import CODE, HUNG, LOST, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.program_job import run_programs
 from hpsearch.cluster.records import (
     Assignment,
@@ -29,6 +31,7 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.files import write_json
 from hpsearch.population.operators.options import Clone
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint_name import sha256_of
 
 TOY = Path(__file__).parents[1] / "programs/toy.py"
 
@@ -151,6 +154,37 @@ def test_what_it_starts_runs_in_the_study_files_folder_with_the_python_of_hpsear
     assert said[1] == str(study.files.root)
 
 
+def test_a_program_of_several_files_imports_them_as_by_hand(study, monkeypatch):
+    for name, own in same_code().items():  # as jobs of this machine begin
+        monkeypatch.setenv(name, own)
+    (study.files.root / "train.py").write_text(
+        "import toy_parts, sys; toy_parts.main(*sys.argv[1:])"
+    )
+    (study.files.root / "toy_parts.py").write_text(TOY.read_text())
+    study.add(0, command=["python", "train.py", "{config}", "{folder}"])
+    study.run(0)
+    assert study.result(0).status == "finished", study.files.trial(0).output.read_text()
+
+
+def test_a_program_that_something_else_ends_is_lost_and_not_failed(study):
+    study.add(0, steps=1000, parameters={"rate": 0.5, "seconds": 0.05})
+    job = study.job(0)
+    thread = Thread(target=run_programs, args=(job, StopFlag()))
+    thread.start()
+    until(lambda: len(study.curve(0)) >= 2)
+    (process,) = [own for own in psutil.process_iter(["cmdline"]) if _is_of(own, study)]
+    process.terminate()
+    thread.join(30)
+    assert not thread.is_alive()
+    result = study.result(0)
+    assert (result.status, result.kind) == ("failed", LOST)
+    assert "SIGTERM" in result.message
+
+
+def _is_of(process: psutil.Process, study: Study) -> bool:
+    return str(study.files.trial(0).program / "config.json") in (process.info["cmdline"] or [])
+
+
 def run_until(study: Study, job: JobDir, seen) -> StopFlag:
     """Run a job beside this thread until something is so; return the flag that ends it."""
     flag = StopFlag()
@@ -195,8 +229,9 @@ def test_a_trial_that_its_driver_stops_is_ended(study):
     assert study.result(1).status == "finished"
 
 
-def test_an_attempt_that_was_replaced_ends_and_writes_no_result(study):
-    study.add(0, steps=1000, parameters={"rate": 0.5, "seconds": 0.05})
+def test_an_attempt_that_was_replaced_is_killed_at_once_and_writes_no_result(study):
+    endless = {"rate": 0.5, "seconds": 0.05, "ends": "deaf"}
+    study.add(0, steps=1000, parameters=endless, stop_seconds=300.0)
     job = study.job(0)
     thread = Thread(target=run_programs, args=(job, StopFlag()))
     thread.start()
@@ -230,6 +265,21 @@ def test_a_child_goes_on_from_its_parents_folder_with_its_own_rate(study):
     assert (birth.operator, birth.adopted) == ("clone", True)
     parents = checkpoint.parents_below(study.files.trial(1).checkpoints)
     assert parents == (checkpoint.identity(study.files.checkpoint(place)),)
+
+
+def test_a_line_of_the_parent_is_none_of_the_child(study):
+    study.add(0)
+    study.run(0)
+    place = study.files.checkpoint("trials/0/checkpoints/step-000000004")
+    study.add(1, Parent(0, "trials/0/checkpoints/step-000000004"), command=["true", "{config}"])
+    with (place / "program/metrics.jsonl").open("a") as file:
+        print('{"step": 5, "walked": 99.0}', file=file)
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["program/metrics.jsonl"] = sha256_of(place / "program/metrics.jsonl")
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    study.run(1)
+    assert study.result(1).status == "failed"
+    assert study.curve(1) == {}
 
 
 def test_a_result_that_a_kill_kept_from_being_written_follows_from_the_checkpoint(study):

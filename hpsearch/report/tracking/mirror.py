@@ -1,10 +1,11 @@
 """Keeps the runs of a tracker as the trials are: parameters, learning curves, losses, ends.
 
-A record in the study's folder says what has been sent. It is written after each trial, so that a
-process that was killed sends the last points of one trial again, and no more.
+A record in the study's folder says what has been sent. It is written every few seconds, so that a
+process that was killed leaves little that is sent again.
 """
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from hpsearch.schema import NonNegative
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
 
+RECORD_SECONDS = 5.0  # between two writes of the record, while there is much to send
+MAX_FAILURES = 3  # trials in a row that a tracker may fail to take
 TRAINING = "train/"  # begins the names of losses and rates, beside those of evaluations
 
 
@@ -37,6 +40,7 @@ class RunStart:
 
     study: str
     trial: int
+    key: str  # which no other trial has, of any study
     params: Mapping[str, Any]  # by dotted path
     began_at: float  # seconds since the epoch
 
@@ -87,10 +91,29 @@ class Mirror:
         self._sent = {sent.trial: sent for sent in known.runs}
         self._begun: set[int] = set()  # the trials whose runs this process has begun
         self._seen: dict[int, tuple[object, ...]] = {}  # what each trial was like
+        self._is_new = False  # whether the record lacks something
+        self._next_write = 0.0
 
     def send(self, view: StudyView) -> int:
-        """Send what is new of all trials; return of how many there was something."""
-        return sum(self._send(view, trial) for trial in view.state.trials.values())
+        """Send what is new of all trials; return of how many there was something.
+
+        A trial that the tracker refuses holds no other up, but where several fail in a row the rest
+        waits for the next call. The first error is raised at the end.
+        """
+        num_sent, in_a_row, first = 0, 0, None
+        for trial in view.state.trials.values():
+            try:
+                num_sent += self._send(view, trial)
+                in_a_row = 0
+            except Exception as error:  # whatever a library or a network raises
+                self._begun.discard(trial.number)
+                first, in_a_row = first or error, in_a_row + 1
+                if in_a_row == MAX_FAILURES:
+                    break
+        self._write()
+        if first is not None:
+            raise first
+        return num_sent
 
     def close(self) -> None:
         self._tracker.close()
@@ -105,11 +128,13 @@ class Mirror:
         if self._seen.get(number) == seen:
             return False
         if number not in self._begun:
-            start = RunStart(view.name, number, view.settings(trial), trial.asked_at)
+            key = f"{view.folder.key}-{trial.asked_at:.0f}-{number}"
+            start = RunStart(view.name, number, key, view.settings(trial), trial.asked_at)
             run = self._tracker.begin(start, None if sent is None else sent.run)
             sent = SentRun(number, run) if sent is None else replace(sent, run=run)
             self._begun.add(number)
             self._keep(sent)
+            self._write()  # what is not known to have begun would begin again
         assert sent is not None, "it has begun"
         self._keep(self._add(sent, files))
         if trial.told is not None:
@@ -134,8 +159,14 @@ class Mirror:
 
     def _keep(self, sent: SentRun) -> None:
         if self._sent.get(sent.trial) != sent:
-            self._sent[sent.trial] = sent
+            self._sent[sent.trial], self._is_new = sent, True
+            if time.monotonic() >= self._next_write:
+                self._write()
+
+    def _write(self) -> None:
+        if self._is_new:
             self._record.write(SentRuns(tuple(self._sent.values())))
+            self._is_new, self._next_write = False, time.monotonic() + RECORD_SECONDS
 
 
 def _evaluations(files: TrialDir) -> Iterator[SentPoint]:

@@ -3,15 +3,12 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpsearch.errors import UsageError
 from hpsearch.report.tracking.mirror import RunStart, SentPoint
 from hpsearch.study.options import WandbTracker
 from hpsearch.study.records import FAIL
-
-if TYPE_CHECKING:
-    pass
 
 STEP = "step"  # the metric over which all others are drawn: evaluations and losses come in turn
 
@@ -33,7 +30,9 @@ class WandbRuns:
         self._runs: dict[str, wandb.Run] = {}
 
     def begin(self, start: RunStart, run: str | None) -> str:
-        run = run or _id_of(self._folder, start.trial)
+        run = run or f"{start.study}-{hashlib.sha256(start.key.encode()).hexdigest()[:12]}"
+        if run in self._runs:  # it failed meanwhile
+            self._runs.pop(run).finish()
         settings: Any = {"silent": True, "console": "off", "x_disable_stats": True}
         self._folder.mkdir(parents=True, exist_ok=True)
         opened = self._wandb.init(
@@ -58,20 +57,14 @@ class WandbRuns:
             self._runs[run].log({STEP: point.step, **point.values})
 
     def end(self, run: str, state: str, values: Mapping[str, float]) -> None:
-        opened = self._runs.pop(run)
+        opened = self._runs[run]
         opened.summary.update({f"final/{name}": value for name, value in values.items()})
         opened.summary.update({"state": state})
         opened.finish(exit_code=int(state == FAIL))
+        del self._runs[run]
 
     def close(self) -> None:
         """Finish sending; runs of trials that still train are gone on with later."""
         for opened in self._runs.values():
             opened.finish()
         self._runs = {}
-
-
-def _id_of(folder: Path, trial: int) -> str:
-    """Return a name that no other study's run has: studies of one name may share a project."""
-    study = folder.absolute().parent
-    digest = hashlib.sha256(str(study).encode()).hexdigest()
-    return f"{study.name}-{digest[:8]}-{trial}"
