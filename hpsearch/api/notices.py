@@ -5,13 +5,12 @@ A message may take as long as its receiver likes, so no driver waits for one bef
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from hpsearch.cluster.child_processes import same_code
+from hpsearch.cluster.child_processes import start_command
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import HpsearchError, UsageError
@@ -73,15 +72,7 @@ class NoticeSender:
         words = ["notify", self._folder.root.name, "--runs", str(self._runs)]
         words += ["--of", occasion, "--notice", str(place)]
         try:
-            with self._folder.notices.open("ab") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "hpsearch.cli", *words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,  # Ctrl-C is for the driver
-                    env=os.environ | same_code(),
-                )
+            process = start_command(words, self._folder.notices)
         except OSError as error:
             self._tell(f"no notice was sent: {error.strerror}")
             return

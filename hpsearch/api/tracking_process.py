@@ -1,14 +1,12 @@
 """The process beside a driver that sends trials to trackers, which may be slow or away."""
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from hpsearch.cluster.child_processes import same_code
+from hpsearch.cluster.child_processes import start_command
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.view import StudyView
@@ -45,15 +43,7 @@ class TrackingProcess:
         self._next = time.monotonic() + AGAIN_SECONDS
         words = ["track", self._folder.root.name, "--runs", str(self._runs), "--watch"]
         try:
-            with self._folder.tracking_log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "hpsearch.cli", *words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,  # Ctrl-C is for the driver
-                    env=os.environ | same_code(),
-                )
+            self._process = start_command(words, self._folder.tracking_log)
         except OSError as error:
             self._tell(f"trials are not sent to trackers: {error.strerror}")
 

@@ -3,8 +3,11 @@
 import os
 import signal
 import site
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from hpsearch.package import FOLDER
 
@@ -54,3 +57,19 @@ def blocked(signals: Iterable[signal.Signals]) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start_command(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a command of hpsearch beside this one, which appends what it says to a file.
+
+    Ctrl-C does not reach it. Raises OSError if it cannot be started.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hpsearch.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=os.environ | same_code(),
+        )

@@ -133,7 +133,7 @@ class Killed(BaseException):
     """Stands for kill -9."""
 
 
-@pytest.mark.parametrize("after", range(16))
+@pytest.mark.parametrize("after", range(15))
 def test_wherever_keeping_is_killed_the_next_attempt_loses_nothing(tmp_path, monkeypatch, after):
     work, checkpoints = made(tmp_path)
     left = [after]
@@ -156,7 +156,7 @@ def test_wherever_keeping_is_killed_the_next_attempt_loses_nothing(tmp_path, mon
         except Killed:
             pass
         else:
-            pytest.skip("keeping takes fewer steps")
+            pytest.fail("keeping takes fewer steps by now; try fewer")
     kept = checkpoints / "step-000000004"
     if not checkpoint.is_whole(kept):
         prepare(work, CONFIG, None, checkpoints)
