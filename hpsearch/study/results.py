@@ -183,7 +183,7 @@ class Results(DriverPart):
             return _failed(trial, kind, message)
         missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
-            message = f"the trainer measured no {', '.join(missing)}"
+            message = f"the trial measured no {', '.join(missing)}"
             return _failed(trial, failures.CODE, message)
         return Outcome(trial, COMPLETE, result)
 
