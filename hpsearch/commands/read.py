@@ -89,25 +89,28 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
     examples=["quickstart", "quickstart --csv > trials.csv"],
 )
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
-    from hpsearch.api.study_handle import StudyHandle
     from hpsearch.report.listing import write_csv
     from hpsearch.report.trial_record import plain_record
     from hpsearch.study.view import list_lines, open_view
     from hpsearch.terminal import Terminal
 
     if as_json:
+        from hpsearch.api.study_handle import StudyHandle  # loads what runs studies, too
+
         records = StudyHandle(study, runs).trials()
         print(json.dumps([plain_record(record) for record in records], indent=1))
         return
     view = open_view(study, runs)
+    # All cells are printable; a printable stream would look at each character again, and drop the
+    # CR of the CRLF that ends a line of CSV.
+    out = sys.stdout.stream if isinstance(sys.stdout, PrintableStream) else sys.stdout
     if as_csv:
-        # Its lines end in CRLF, of which a printable stream drops the CR; its cells are printable.
-        out = sys.stdout
-        write_csv(view, out.stream if isinstance(out, PrintableStream) else out)
+        write_csv(view, out)
     else:
         header, *lines = list_lines(view)
         Terminal().print(header, style="bold", highlight=False, soft_wrap=True)
-        print("\n".join(lines))  # which rich would take a minute for, were they very many
+        # Written, as rich would take a minute for very many.
+        out.write("\n".join([*lines, ""]))
 
 
 @command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])

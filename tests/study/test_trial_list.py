@@ -83,6 +83,18 @@ def test_a_snapshot_changes_no_list_and_no_status(tmp_path: Path) -> None:
     assert list(list_lines(view)) == whole
 
 
+@pytest.mark.parametrize("command", ["status", "trials"])
+def test_a_look_loads_nothing_that_runs_studies(tmp_path: Path, command: str) -> None:
+    long_study(tmp_path, 4)
+    arguments = [command, "long", "--runs", str(tmp_path / "runs")]
+    script = (
+        f"import sys; from hpsearch.cli import main; main({arguments!r}); "
+        "print(sorted({'optuna', 'submitit', 'numpy', 'torch'} & {*sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
 def looks(folder: Path, command: str) -> tuple[float, float, str]:
     """Return the seconds that a look takes, those of processors, and what it prints."""
     began, before = time.perf_counter(), os.times()
