@@ -19,9 +19,9 @@ from hpsearch.study.view import in_columns, list_lines, open_view, trial_line
 
 START = "from hpsearch.cli import entry; entry()"
 GOAL = 1.0
-"""seconds of a look at 100,000 trials"""
-SLACK = 1.5
-"""the goal is of a machine with nothing else to do"""
+"""seconds of a look at 100,000 trials, on a machine that starts Python within `PYTHON`"""
+PYTHON = 0.01
+"""seconds, as on the machine whose looks reports/benchmarks has; a slower one may take longer"""
 
 ROWS = [
     ["trial", "state", METRIC, "lr"],
@@ -91,18 +91,17 @@ def test_a_look_loads_nothing_that_runs_studies(tmp_path: Path, command: str) ->
         f"import sys; from hpsearch.cli import main; main({arguments!r}); "
         "print(sorted({'optuna', 'submitit', 'numpy', 'torch'} & {*sys.modules}), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stderr == "[]\n"
 
 
-def looks(folder: Path, command: str) -> tuple[float, float, str]:
-    """Return the seconds that a look takes, those of processors, and what it prints."""
+def timed(*arguments: str) -> tuple[float, float, str]:
+    """Return the seconds that Python takes for a script, those of processors, what it prints."""
     began, before = time.perf_counter(), os.times()
     done = subprocess.run(
-        [sys.executable, "-c", START, command, "long", "--runs", str(folder / "runs")],
-        check=True,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", *arguments], check=True, capture_output=True, text=True
     )
     after = os.times()
     processor = after.children_user + after.children_system
@@ -114,9 +113,16 @@ def looks(folder: Path, command: str) -> tuple[float, float, str]:
 @pytest.mark.alone
 def test_looks_at_100_000_trials_take_less_than_a_second(tmp_path: Path) -> None:
     write_snapshot(long_study(tmp_path, 100_000))
-    for command, num_lines in [("status", 50), ("trials", 100_001)]:
-        timed = [looks(tmp_path, command) for _ in range(5)]
-        assert len(timed[0][2].splitlines()) >= min(num_lines, 20)
-        wall, processor = min(look[0] for look in timed), min(look[1] for look in timed)
-        print(f"{command}: {wall:.2f} s, of processors {processor:.2f} s")
-        assert wall < GOAL * SLACK, command
+    for command, num_lines in [("status", 20), ("trials", 100_001)]:
+        starts, looks = [], []
+        for _ in range(5):
+            starts.append(timed("pass"))
+            looks.append(timed(START, command, "long", "--runs", str(tmp_path / "runs")))
+        assert len(looks[0][2].splitlines()) >= num_lines
+        python = min(start[0] for start in starts)
+        wall, processor = min(look[0] for look in looks), min(look[1] for look in looks)
+        print(
+            f"{command}: {wall:.2f} s, of processors {processor:.2f} s; "
+            f"Python starts in {1000 * python:.1f} ms"
+        )
+        assert wall < GOAL * max(1.0, python / PYTHON), command
