@@ -40,6 +40,7 @@ from hpsearch.commands.run import (
 )
 from hpsearch.commands.serve import dashboard, tensorboard
 from hpsearch.commands.train import checkpoint, train
+from hpsearch.extensions import ExtensionError
 from hpsearch.names import runs_option
 from hpsearch.package import __version__
 from hpsearch.printable import printable_streams, say
@@ -134,6 +135,9 @@ def _say_error(error: Exception) -> int:
     if isinstance(error, errors.HpsearchError):
         say(f"{error}")
         return error.exit_code
+    if isinstance(error, ExtensionError):
+        say(f"{error}")
+        return errors.ConfigError.exit_code
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         say(

@@ -15,7 +15,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hpsearch import yaml_file
-from hpsearch.schema import PER_MEMBER, field_hints, metadata_of, to_plain
+from hpsearch.extensions import PartName
+from hpsearch.schema import PER_MEMBER, field_hints, metadata_of, own_options, to_plain
 
 
 @cache
@@ -212,11 +213,13 @@ def _bare(hint: Any) -> Any:
 
 def _options(hint: Any) -> tuple[Any, ...]:
     bare = _bare(hint)
-    return get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+    return own_options(get_args(bare)) if get_origin(bare) in (Union, UnionType) else (bare,)
 
 
 def _literals(hint: Any) -> tuple[Any, ...]:
     values: tuple[Any, ...] = ()
+    for rule in metadata_of(hint):
+        values += rule.own if isinstance(rule, PartName) else ()
     for option in _options(hint):
         if get_origin(_bare(option)) is Literal:
             values += get_args(_bare(option))

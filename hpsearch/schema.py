@@ -4,7 +4,8 @@ A field's annotation is its rule: ``Annotated[float, Range(low=0.0), PER_MEMBER]
 bool, int, float, str, Literal, tuples, string-keyed dicts, unions with None, nested dataclasses and
 unions of them. Fields without a default are required; no key may be unknown; ``true`` is no number
 and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``, which
-yields one sentence, beginning with the key, for every disagreement.
+yields one sentence, beginning with the key, for every disagreement. Where a union holds a class
+with a KIND, dataclasses of other packages may stand, found by their names; see `extensions`.
 
 Configurations that are plain data are read, set and listed by dotted paths. Standard library alone,
 because trainer configurations are read on bare GPU nodes.
@@ -18,9 +19,11 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from inspect import isabstract
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, shown, unknown_name
+from hpsearch.extensions import Extension, ExtensionError, PartName, installed, open_kind
 
 T = TypeVar("T")
 
@@ -117,6 +120,11 @@ def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> 
         for rule in metadata_of(hint):
             if isinstance(rule, Range) and value not in rule:
                 return _fail(problems, path, f"must lie in {rule}, but is {shown(value)}")
+    if isinstance(value, str):
+        for rule in metadata_of(hint):
+            if isinstance(rule, PartName) and value not in rule:
+                kind = path.rpartition(".")[2]
+                return _fail(problems, path, unknown_name(kind, value, {*rule}))
     return value
 
 
@@ -199,18 +207,54 @@ def _read_dataclass_union(
     """Choose by the Literal field that all options share, else by the most keys in common."""
     if not isinstance(data, Mapping):
         return _fail(problems, path, f"must be a mapping of keys, but is {shown(data)}")
+    places = [(option, kind) for option in options if (kind := open_kind(option))]
+    options = own_options(options)
     tag = _shared_tag(options)
     if tag is None:
         best = max(options, key=lambda option: len(field_hints(option).keys() & data.keys()))
         return _read_dataclass(best, data, path, problems)
     by_name = {name: option for option in options for name in get_args(field_hints(option)[tag])}
+    name = data.get(tag)
+    if isinstance(name, str) and name in by_name:
+        return _read_dataclass(by_name[name], data, path, problems)
+    for place, kind in places:
+        if isinstance(name, str) and name in installed(kind):
+            return _read_extension(installed(kind)[name], place, tag, data, path, problems)
+    valid = [*by_name, *(name for _, kind in places for name in installed(kind))]
     if tag not in data:
-        return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(by_name)}")
-    name = data[tag]
-    if not isinstance(name, str) or name not in by_name:
-        kind = path.rpartition(".")[2] or tag
-        return _fail(problems, _join(path, tag), unknown_name(kind, name, by_name))
-    return _read_dataclass(by_name[name], data, path, problems)
+        return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(valid)}")
+    what = path.rpartition(".")[2] or tag
+    return _fail(problems, _join(path, tag), unknown_name(what, name, valid))
+
+
+def _read_extension(
+    part: Extension,
+    place: Any,
+    tag: str,
+    data: Mapping[Any, Any],
+    path: str,
+    problems: list[str],
+) -> Any:
+    """Read options of another package, which are a ``place``, named by the key ``tag``."""
+    try:
+        option = part.load()
+    except ExtensionError as error:
+        return _fail(problems, _join(path, tag), str(error))
+    is_option = isinstance(option, type) and issubclass(option, place) and not isabstract(option)
+    if not is_option or get_args(field_hints(option).get(tag)) != (part.name,):
+        rule = f"is announced by the package {part.package} {part.version}, but what that gives is"
+        return _fail(
+            problems,
+            _join(path, tag),
+            f"{part.name} {rule} no frozen dataclass that derives from {place.__name__}, with its "
+            f"methods and the field {tag}: Literal[{part.name!r}]",
+        )
+    return _read_dataclass(option, data, path, problems)
+
+
+def own_options(options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the alternatives of a union without the places of other packages' options."""
+    return tuple(option for option in options if open_kind(option) is None)
 
 
 def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: list[str]) -> Any:

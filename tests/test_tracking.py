@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from hpsearch.cluster.record_files import CurveFile, RecordFile
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.tracking.mirror import Mirror, RunStart, SentPoint, SentRuns
+from hpsearch.report.tracking.mirror import Mirror, SentRuns
+from hpsearch.study.tracker_runs import RunStart, SentPoint
 from hpsearch.study.view import open_view
 
 TOY = Path(__file__).parent / "programs/toy.py"
@@ -195,7 +196,7 @@ def test_runs_of_wandb_are_kept_in_files_without_a_network(tmp_path, monkeypatch
     write_study(tmp_path, STUDY | {"track": [{"name": "wandb", "project": "tests"}]})
     hpsearch(tmp_path, "run", "study.yaml")
     until_sent(tmp_path, "wandb")
-    files = sorted(map(str, (tmp_path / "runs/tiny/wandb").rglob("*.wandb")))
+    files = sorted(map(str, (tmp_path / "runs/tiny/tracker-wandb").rglob("*.wandb")))
     done = subprocess.run(
         [sys.executable, "-c", READ_WANDB, *files], capture_output=True, text=True, check=True
     )

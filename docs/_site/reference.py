@@ -12,6 +12,7 @@ from hpsearch import yaml_file
 from hpsearch.cli import COMMANDS, build_parser
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.explained import class_note, field_notes
+from hpsearch.extensions import PartName
 from hpsearch.schema import PER_MEMBER, Range, field_hints, metadata_of, to_plain
 from hpsearch.study.spec import StudySpec
 from hpsearch.trainers.config import DQNConfig, PPOConfig
@@ -87,6 +88,9 @@ def _type(hint: Any) -> str:
     """Return what may stand there, in words; blocks as links to their tables."""
     if get_origin(hint) is Annotated:
         inner, *rules = get_args(hint)
+        for rule in rules:
+            if isinstance(rule, PartName):
+                return f"{' or '.join(f'`{name}`' for name in rule.own)} or a package's"
         bounds = [f" in {rule}" for rule in rules if isinstance(rule, Range)]
         return _type(inner) + "".join(bounds)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):

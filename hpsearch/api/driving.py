@@ -19,7 +19,7 @@ from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
 from hpsearch.study.events import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeServer
-from hpsearch.study.options import SlurmOptions
+from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, forget_start
@@ -171,7 +171,7 @@ class Drive:
                 return changed
             if not self._flag.is_set:
                 forget_start(self._folder)
-            elif not self._is_detached and not isinstance(self._study.spec.executor, SlurmOptions):
+            elif not self._is_detached and isinstance(self._study.spec.executor, LocalOptions):
                 self._save_trials(driver)
             driver.write_snapshot()
             return view

@@ -10,7 +10,7 @@ from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
 from hpsearch.errors import UsageError
-from hpsearch.study.options import LocalOptions, SlurmOptions
+from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
 from hpsearch.trainers.config import read_config
@@ -32,11 +32,14 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
             pilot_seconds=wait,
             withheld=withheld,
         )
+    # Three rounds of the driver, one of which may be slow.
+    wait = 3 * options.poll_seconds if options.pilot else 0.0
+    if isinstance(options, ExecutorExtension):
+        needs = JobNeeds(study.gpus_per_job, pilot_seconds=wait, withheld=withheld)
+        return options.build(study.path, folder.root, needs)
     # Imported here: to submit elsewhere needs none of it.
     from hpsearch.cluster.slurm import SlurmExecutor
 
-    # Three rounds of the driver, one of which may be slow.
-    wait = 3 * options.poll_seconds if options.pilot else 0.0
     return SlurmExecutor(
         _profile(study, options),
         folder,
@@ -87,6 +90,8 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
         if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
             say(gpus.jobs_text(num_jobs))
         return
+    if isinstance(study.spec.executor, ExecutorExtension):
+        return
     from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
     from hpsearch.cluster.slurm_profile import driver_options, trial_options
 
@@ -136,7 +141,7 @@ def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
 
 def poll_seconds(study: Study) -> float:
     options = study.spec.executor
-    return options.poll_seconds if isinstance(options, SlurmOptions) else LOCAL_POLL_SECONDS
+    return LOCAL_POLL_SECONDS if isinstance(options, LocalOptions) else options.poll_seconds
 
 
 def _profile(study: Study, options: SlurmOptions) -> SlurmProfile:

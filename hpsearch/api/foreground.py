@@ -11,7 +11,7 @@ from hpsearch.cluster.failures import stop_flag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.names import runs_option
 from hpsearch.report.progress import Meter, open_panel
-from hpsearch.study.options import SlurmOptions
+from hpsearch.study.options import LocalOptions
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import say
@@ -37,7 +37,7 @@ def drive_here(
             return view
         say(f"interrupted; go on with: {command_to_go_on}")
         live = len(view.state.live_jobs())
-        if live and isinstance(study.spec.executor, SlurmOptions):
+        if live and not isinstance(study.spec.executor, LocalOptions):
             end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
             say(f"{live} jobs go on; end them with: {end}")
         return None

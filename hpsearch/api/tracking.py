@@ -12,12 +12,13 @@ from hpsearch.cluster.failures import StopFlag, message_of
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import HpsearchError, UsageError
-from hpsearch.report.tracking.mirror import Mirror, SentRuns, TrackerRuns
+from hpsearch.report.tracking.mirror import Mirror, SentRuns
 from hpsearch.report.tracking.mlflow_runs import MlflowRuns
 from hpsearch.report.tracking.wandb_runs import WandbRuns
 from hpsearch.schema import to_plain
 from hpsearch.study import options
 from hpsearch.study.state import BUSY, PAUSED
+from hpsearch.study.tracker_runs import TrackerRuns
 from hpsearch.study.view import StudyView, open_view
 
 LOOK_SECONDS: Final = 20.0  # between two looks at the study
@@ -135,4 +136,6 @@ def _build(tracker: options.Tracker, view: StudyView) -> TrackerRuns:
         case options.MlflowTracker():
             return MlflowRuns(tracker, view.name)
         case options.WandbTracker():
-            return WandbRuns(tracker, view.folder.wandb)
+            return WandbRuns(tracker, view.folder.tracker(tracker.name))
+        case options.TrackerExtension():
+            return tracker.open(view.name, view.folder.tracker(tracker.name))

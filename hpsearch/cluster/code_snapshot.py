@@ -12,6 +12,7 @@ from typing import Final
 from uuid import uuid4
 
 from hpsearch.errors import unwritten
+from hpsearch.extensions import packages
 from hpsearch.files import write_json
 from hpsearch.package import FOLDER, __version__
 
@@ -80,8 +81,11 @@ PACKAGES: Final = (
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what plays, by package; packages that are missing are left out."""
-    by_package = {"hpsearch": __version__, "python": platform.python_version()}
+    """Return the versions of what plays, by package; packages that are missing are left out.
+
+    What packages add to hpsearch may play, whether a configuration names it or not.
+    """
+    by_package = {"hpsearch": __version__, "python": platform.python_version(), **packages()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             by_package[package] = version(package)

@@ -50,7 +50,6 @@ class StudyDir(Folder):
     notices = Place("notices.log")  # which notices were sent, or why not
     tracking_log = Place("tracking.log")  # why trials were not sent to a tracker
     tracking_lock = Place("tracking.lock")  # held by the process that sends them
-    wandb = Place("wandb")  # files of Weights & Biases
     driver = Place("driver.json")  # where the driver runs, its last round, its scheduler calls
     driver_start = Place("driver-start.json")  # the driver last started without a terminal
     driver_start_lock = Place("driver-start.lock")  # held by the command that starts one
@@ -78,6 +77,10 @@ class StudyDir(Folder):
 
     def request(self, name: str) -> Path:
         return self.requests / f"{name}.json"
+
+    def tracker(self, name: str) -> Path:
+        """Return the folder of a tracker's own files."""
+        return self.root / f"tracker-{name}"
 
     def tracked(self, tracker: str) -> Path:
         """Return the file of what a tracker has been sent."""

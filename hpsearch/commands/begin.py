@@ -117,6 +117,7 @@ JOBS = {"trials": "a job of trials", "driver": "the driver"}
 def validate(study: str, runs: Path, *, as_json: bool) -> None:
     from hpsearch import yaml_file
     from hpsearch.api.study_check import check_study
+    from hpsearch.extensions import all_installed
 
     path = Path(study)
     check = check_study(path, runs)
@@ -130,6 +131,7 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
             "sbatch": check.sbatch,
             "example": check.example.config,
             "example_params": check.example.params,
+            "extensions": [str(part) for part in all_installed()],
         }
         print(json.dumps(plain, indent=1))
         return
@@ -138,6 +140,8 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
     print(f"cost: {cost_text(check.cost)}")
     for warning in check.warnings:
         print(f"note: {warning}")
+    for part in all_installed():
+        print(f"another package adds: {part}")
     for job, lines in check.sbatch.items():
         print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
     example = check.example

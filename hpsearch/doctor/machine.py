@@ -23,6 +23,7 @@ from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
+from hpsearch.extensions import ExtensionError, all_installed
 from hpsearch.files import flush, last_lines
 from hpsearch.study.spec import Study
 
@@ -251,6 +252,16 @@ def check_versions(tested: Mapping[str, str] = TESTED) -> Iterator[Finding]:
         except PackageNotFoundError:
             note = f"{package} is not installed, but {wanted} is needed"
             yield error(f"{note}; install hpsearch again with: {INSTALL}", package)
+
+
+def check_extensions() -> Iterator[Finding]:
+    """Load every part that other packages announce."""
+    for part in all_installed():
+        try:
+            part.load()
+            yield ok(str(part), "extensions")
+        except ExtensionError as broken:
+            yield error(str(broken), "extensions")
 
 
 def _compare(name: str, installed: str, tested: str) -> Finding:

@@ -14,7 +14,7 @@ from hpsearch.doctor.finding import Check, Finding, error, examine, has_error, o
 from hpsearch.doctor.study import check_database, check_files, check_requests
 from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, HpsearchError
 from hpsearch.files import read_json
-from hpsearch.study.options import SlurmOptions
+from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view
 
@@ -26,6 +26,7 @@ def examine_all(
     findings = examine(
         {
             "versions": machine.check_versions,
+            "extensions": machine.check_extensions,
             "runs folder": lambda: machine.check_place(runs),
             "file system": lambda: machine.check_file_system(runs, mounts),
             "folder mode": lambda: machine.check_mode(runs),
@@ -72,13 +73,13 @@ def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str,
         "files": lambda: check_files(folder),
     }
     executor = study.spec.executor
-    if not isinstance(executor, SlurmOptions):
+    if isinstance(executor, LocalOptions):
         return checks | {"GPUs": lambda: machine.check_local_gpus(study)}
-    file = study.path.parent / executor.profile
-    return checks | {
-        "shared folder": lambda: machine.check_shared(runs, mounts),
-        "profile": lambda: _profile(study, file, executor),
-    }
+    checks["shared folder"] = lambda: machine.check_shared(runs, mounts)
+    if isinstance(executor, SlurmOptions):
+        file = study.path.parent / executor.profile
+        checks["profile"] = lambda: _profile(study, file, executor)
+    return checks
 
 
 def _profile(study: Study, file: Path, executor: SlurmOptions) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
 from hpsearch.study.events import Lease, Leases
-from hpsearch.study.options import SlurmOptions
+from hpsearch.study.options import LocalOptions
 from hpsearch.study.requests import is_dead, waiting
 from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
@@ -32,7 +32,7 @@ def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[F
         yield error(f"storage {problem}")
         return
     if file := sqlite_file(url):
-        is_cluster = isinstance(study.spec.executor, SlurmOptions)
+        is_cluster = not isinstance(study.spec.executor, LocalOptions)
         yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
         if not os.path.exists(file):
             yield _missing(Path(file), folder)

@@ -11,7 +11,7 @@ from torch import Tensor
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.random import lanes_of
-from hpsearch.game.rules import GameConfig
+from hpsearch.game.rules import REWARDS, GameConfig, reward_function
 
 
 class FusedGame:
@@ -111,7 +111,14 @@ class FusedGame:
 
     def step(self, host_action: Tensor, agent_axis: Tensor) -> Step:
         """Play one move in every game, and start again those that ended; see `Backend.step`."""
-        return self._kernels.step(self._state, host_action, agent_axis, self.config)
+        config = self.config
+        if config.reward in REWARDS.own:
+            return self._kernels.step(self._state, host_action, agent_axis, config)
+        # Backends compute our own rewards alone.
+        points, by_own = self.points.clone(), replace(config, reward="terminal")
+        step = self._kernels.step(self._state, host_action, agent_axis, by_own)
+        reward = reward_function(config.reward)(points, step.next_points, step.done)
+        return step._replace(reward=reward)
 
     def state(self) -> dict[str, Tensor]:
         return {"points": self.points, "lengths": self.lengths, "starts": self.starts}

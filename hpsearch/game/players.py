@@ -12,6 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from hpsearch.extensions import Parts
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import HostActionEncoder, subset_bits
 
@@ -50,18 +51,20 @@ def choose_last_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:
     return subset.shape[-1] - 1 - _first(subset.flip(-1))
 
 
-HOSTS: Final[dict[str, HostPlayer]] = {
-    "random": random_host,
-    "random_pair": random_pair_host,
-    "all_coord": all_coord_host,
-    "zeillinger": zeillinger_host,
-}
+HOSTS: Final[Parts[HostPlayer]] = Parts(
+    "hosts",
+    {
+        "random": random_host,
+        "random_pair": random_pair_host,
+        "all_coord": all_coord_host,
+        "zeillinger": zeillinger_host,
+    },
+)
 
-AGENTS: Final[dict[str, AgentPlayer]] = {
-    "random": random_agent,
-    "choose_first": choose_first_agent,
-    "choose_last": choose_last_agent,
-}
+AGENTS: Final[Parts[AgentPlayer]] = Parts(
+    "agents",
+    {"random": random_agent, "choose_first": choose_first_agent, "choose_last": choose_last_agent},
+)
 
 
 def host_player(name: str) -> HostPlayer:

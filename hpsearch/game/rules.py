@@ -15,6 +15,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from hpsearch.extensions import Parts
+
 PADDING = -1  # Every coordinate of a row that holds no point
 
 MAX_COORDINATE = 2**30
@@ -208,15 +210,17 @@ def points_removed(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
     return removed.to(torch.float32) / torch.full_like(removed, points.shape[-2])
 
 
-REWARDS: Final[dict[str, Reward]] = {
-    "terminal": terminal,
-    "step_penalty": step_penalty,
-    "points_removed": points_removed,
-}
+REWARDS: Final[Parts[Reward]] = Parts(
+    "rewards",
+    {"terminal": terminal, "step_penalty": step_penalty, "points_removed": points_removed},
+)
 
 
 def reward_function(name: str) -> Reward:
-    """Return the reward of that name; a ValueError lists the names there are."""
+    """Return the reward of that name; a ValueError lists the names there are.
+
+    ExtensionError if that of another package cannot be had.
+    """
     if name not in REWARDS:
         raise ValueError(f"a reward must be one of {sorted(REWARDS)}, got {name!r}")
     return REWARDS[name]

@@ -73,6 +73,9 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             how = safe_mutation.policy_change if draws_moves else safe_mutation.greedy_change
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation.safe_mutation(first, seen, bound=most, measure=how, stream=stream)
+        case options.MutationExtension():
+            mutated: Network = operator.child(first, stream)
+            return mutated
         case options.DistillationCrossover(learning=learning):
             seen = _met_positions(role, parents, seed)
             return distilled(first, second, first, seen=seen, options=learning, stream=stream)
@@ -85,6 +88,8 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case options.AlignedAverage():
             share = _number(operator.share, first)
             mixed = weights.aligned_average(first, second, share=share)
+        case options.CrossoverExtension():
+            mixed = operator.child(first, second, stream)
         case _:
             assert_never(operator)
     if not mixed.statistics.shape[1]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from hpsearch.population.operators.options import Changing, Clone, OperatorOptions, PositiveNumber
 from hpsearch.schema import NonNegative, Positive, Range
-from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
+from hpsearch.trainers.config.players import OpponentName, Role, is_scripted
 
 Share = Annotated[float, Range(low=0.0, high=1.0)]
 PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
@@ -270,5 +270,4 @@ class PopulationOptions:
 
 def scripted_players(role: Role, panel: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of a panel who can play a role."""
-    known = get_args(HostName if role == "host" else AgentName)
-    return tuple(name for name in panel if name in known)
+    return tuple(name for name in panel if is_scripted(name, role))

@@ -20,7 +20,7 @@ from hpsearch.files import do_together
 from hpsearch.study.breeding.lineage import island_of, lineage_of
 from hpsearch.study.config_texts import ConfigTexts
 from hpsearch.study.observe import Observation
-from hpsearch.study.options import SlurmOptions
+from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import DriverContext, DriverPart
 from hpsearch.study.records import Job, Trial
 
@@ -216,7 +216,7 @@ class Pilots(DriverPart):
         self._refills = self._study.refills  # whether a job gets more before all its trials ended
         # A trial that has come to its last rung counts as ended, so that its place need not wait
         # for a driver that comes by once in a while.
-        self._looks_ahead = isinstance(self._study.spec.executor, SlurmOptions)
+        self._looks_ahead = not isinstance(self._study.spec.executor, LocalOptions)
         self._is_repaired = False
 
     @property

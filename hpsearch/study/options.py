@@ -4,13 +4,23 @@ Most defaults are Optuna's. samplers.py, which imports Optuna, and api/executors
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from hpsearch.extensions import Kind
 from hpsearch.monitor.config import Port
 from hpsearch.schema import NonNegative, Positive, Range
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+
+    from hpsearch.cluster.executor import Executor
+    from hpsearch.study.tracker_runs import TrackerRuns
 
 AtLeastTwo = Annotated[int, Range(low=2)]
 
@@ -86,8 +96,30 @@ class ListedOptions:
             yield "configurations must name at least one, but the list is empty"
 
 
+@dataclass(frozen=True)
+class SamplerExtension(ABC):
+    """A sampler of another package: what options of its own derive from, with a ``name``."""
+
+    KIND: ClassVar[Kind] = "samplers"
+    name: str
+
+    @abstractmethod
+    def build(self, seed: int) -> "BaseSampler":
+        """Return a sampler that suggests by nothing but this seed and the trials in the storage.
+
+        A new one is built for each suggestion, as a driver that was killed must ask for the same.
+        """
+
+
 Sampler = (
-    RandomOptions | TPEOptions | QMCOptions | GridOptions | CMAESOptions | GPOptions | ListedOptions
+    RandomOptions
+    | TPEOptions
+    | QMCOptions
+    | GridOptions
+    | CMAESOptions
+    | GPOptions
+    | ListedOptions
+    | SamplerExtension
 )
 KNOW_BEFOREHAND = (QMCOptions, GridOptions, ListedOptions, RandomOptions)
 """samplers that learn from no values"""
@@ -159,7 +191,30 @@ class HyperbandOptions:
             )
 
 
-Pruner = NoPruning | MedianOptions | SuccessiveHalvingOptions | HyperbandOptions
+@dataclass(frozen=True)
+class PrunerExtension(ABC):
+    """A pruner of another package: what options of its own derive from, with a ``name``."""
+
+    KIND: ClassVar[Kind] = "pruners"
+    name: str
+
+    @abstractmethod
+    def build(self) -> "BasePruner":
+        """Return a pruner that decides by nothing but the trials in the storage."""
+
+
+Pruner = NoPruning | MedianOptions | SuccessiveHalvingOptions | HyperbandOptions | PrunerExtension
+
+
+@dataclass(frozen=True)
+class JobNeeds:
+    """What every job of a study needs, wherever it runs."""
+
+    gpus: int
+    pilot_seconds: float
+    """for which a job that has trained its trials waits for more; 0 if it leaves"""
+    withheld: frozenset[str]
+    """environment variables that no job may get: they hold the driver's secrets"""
 
 
 @dataclass(frozen=True)
@@ -222,7 +277,33 @@ def _min_ranks_problems(ranks: int, min_ranks: int | None) -> Iterator[str]:
         yield f"min_ranks must divide ranks={ranks}, but is {min_ranks}"
 
 
-ExecutorOptions = LocalOptions | SlurmOptions
+@dataclass(frozen=True)
+class ExecutorExtension(ABC):
+    """An executor of another package: what options of its own derive from, with a ``name``.
+
+    Its jobs go on when their driver has gone, as those of a cluster do.
+    """
+
+    KIND: ClassVar[Kind] = "executors"
+    ranks: ClassVar[int] = 1
+    min_ranks: ClassVar[int | None] = None
+
+    name: str
+    jobs: Positive = 1
+    """jobs at once, waiting ones included"""
+    members_per_job: Positive = 1
+    """trials that train together in one job, if their shapes agree"""
+    pilot: bool = True
+    """whether a job takes more trials of their shape than its first ones, until its walltime"""
+    poll_seconds: Annotated[float, Range(low=0.1)] = 30.0
+    """between two looks at the jobs and at what they wrote"""
+
+    @abstractmethod
+    def build(self, study: Path, folder: Path, needs: JobNeeds) -> "Executor":
+        """Return the executor of a study file, whose jobs lie below ``folder``."""
+
+
+ExecutorOptions = LocalOptions | SlurmOptions | ExecutorExtension
 
 
 @dataclass(frozen=True)
@@ -304,6 +385,12 @@ Notice = AddressNotice | CommandNotice
 class MlflowTracker:
     """Runs of MLflow, one for each trial."""
 
+    SECRETS: ClassVar[tuple[str, ...]] = (
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
+    )
+
     name: Literal["mlflow"]
     uri: str
     """address of the server, or sqlite:///FILE; passwords and tokens stand in MLflow's variables"""
@@ -324,6 +411,8 @@ class MlflowTracker:
 class WandbTracker:
     """Runs of Weights & Biases, one for each trial."""
 
+    SECRETS: ClassVar[tuple[str, ...]] = ("WANDB_API_KEY",)
+
     name: Literal["wandb"]
     project: str
     entity: str | None = None
@@ -334,9 +423,21 @@ class WandbTracker:
             yield "project must not be empty"
 
 
-Tracker = MlflowTracker | WandbTracker
-TRACKER_SECRETS = {
-    "mlflow": ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
-    "wandb": ("WANDB_API_KEY",),
-}
-"""environment variables by which trackers know their users, by the tracker's name"""
+@dataclass(frozen=True)
+class TrackerExtension(ABC):
+    """A tracker of another package: what options of its own derive from, with a ``name``.
+
+    Attributes:
+        SECRETS: environment variables by which it knows its users, which jobs do not get.
+    """
+
+    KIND: ClassVar[Kind] = "trackers"
+    SECRETS: ClassVar[tuple[str, ...]] = ()
+    name: str
+
+    @abstractmethod
+    def open(self, study: str, folder: Path) -> "TrackerRuns":
+        """Return where the runs of a study go; ``folder`` is for files of the tracker's own."""
+
+
+Tracker = MlflowTracker | WandbTracker | TrackerExtension

@@ -117,6 +117,8 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
                 warn_independent_sampling=False,  # told once, by spec_warnings.py
             )
             return ReplayableSampler(seed, gp)
+        case options.SamplerExtension():
+            return ReplayableSampler(seed, sampler.build)
 
 
 def blind(sampler: options.Sampler) -> options.Sampler:
@@ -218,7 +220,7 @@ def _tpe(
         return BatchedTPESampler(fits, **_arguments(tpe), group=is_grouped, seed=seed)
 
 
-PRUNERS: Mapping[type[options.Pruner], type[BasePruner]] = {
+PRUNERS: Mapping[type, type[BasePruner]] = {
     options.NoPruning: optuna.pruners.NopPruner,
     options.MedianOptions: optuna.pruners.MedianPruner,
     options.SuccessiveHalvingOptions: optuna.pruners.SuccessiveHalvingPruner,
@@ -227,6 +229,8 @@ PRUNERS: Mapping[type[options.Pruner], type[BasePruner]] = {
 
 
 def build_pruner(pruner: options.Pruner) -> BasePruner:
+    if isinstance(pruner, options.PrunerExtension):
+        return pruner.build()
     return PRUNERS[type(pruner)](**_arguments(pruner))
 
 

@@ -301,7 +301,7 @@ def secret_variables(spec: StudySpec) -> frozenset[str]:
     sources = [spec.storage] if token is None else [spec.storage, token]
     sources += [notice.to for notice in spec.notify if isinstance(notice, options.AddressNotice)]
     named = [source for source in sources if source.startswith(FROM_ENVIRONMENT)]
-    of_trackers = [name for tracker in spec.track for name in options.TRACKER_SECRETS[tracker.name]]
+    of_trackers = [name for tracker in spec.track for name in tracker.SECRETS]
     return frozenset(source.removeprefix(FROM_ENVIRONMENT) for source in named) | {*of_trackers}
 
 

@@ -22,10 +22,11 @@ GP_TRIALS = 500
 def warnings_of(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
     executor = study.spec.executor
+    sentences: list[str] = []
     if isinstance(executor, options.SlurmOptions):
-        sentences = [*_profile_warnings(study, executor)]
-    else:
-        sentences = [*_local_gpu_warnings(study, executor)]
+        sentences += _profile_warnings(study, executor)
+    elif isinstance(executor, options.LocalOptions):
+        sentences += _local_gpu_warnings(study, executor)
     prometheus = study.spec.prometheus
     if prometheus is not None and prometheus.token is None and not prometheus.is_local:
         sentences.append(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hpsearch.trainers.actors import Actors
-from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config import AlgorithmExtension, CommonConfig
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.ppo import PPOTrainer
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -16,4 +16,10 @@ def build(
     configs: Sequence[CommonConfig], ranks: Ranks = ALONE, actors: Actors | None = None
 ) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape."""
-    return TRAINERS[configs[0].algorithm](configs, ranks=ranks, actors=actors)
+    return _trainer(configs[0])(configs, ranks=ranks, actors=actors)
+
+
+def _trainer(config: CommonConfig) -> type[AnyTrainer]:
+    if isinstance(config, AlgorithmExtension):
+        return config.trainer()
+    return TRAINERS[config.algorithm]

@@ -248,6 +248,8 @@ def apply_encoder(reader: Reader, encoder: players.Encoder, inputs: Inputs, x: T
     points, more = split(inputs, x)
     if isinstance(encoder, players.FlattenEncoder):
         return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
+    if isinstance(encoder, players.EncoderExtension):
+        return torch.cat([encoder.features(points), more], dim=2)
     is_live = points[..., 0] >= 0
     rows = torch.cat([points, more[:, :, None].expand(*points.shape[:3], -1)], dim=3)
     match encoder:

@@ -1,8 +1,10 @@
 """What operators are told, as a study file and a trial's lineage hold it; needs no torch."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from hpsearch.extensions import Kind
 from hpsearch.schema import Positive, Range
 
 # Unlike those of trainers/config/optim.py not PER_MEMBER: all children of a call learn alike.
@@ -114,12 +116,49 @@ class Grow:
     of the root mean square of their layer's; with 0, copies of a unit stay equal for ever"""
 
 
-MixingWeights = LayerCrossover | UnitCrossover | AlignedAverage
+@dataclass(frozen=True)
+class MutationExtension(ABC):
+    """A mutation of another package: what options of its own derive from, with a ``name``."""
+
+    KIND: ClassVar[Kind] = "mutations"
+    name: str
+
+    @abstractmethod
+    def child(self, parent: Any, stream: Any) -> Any:
+        """Return a `Network` of the parent's structure, P = 1, by a `Stream` of random numbers.
+
+        It depends on nothing but the arguments.
+        """
+
+
+@dataclass(frozen=True)
+class CrossoverExtension(ABC):
+    """A crossover of another package: what options of its own derive from, with a ``name``."""
+
+    KIND: ClassVar[Kind] = "crossovers"
+    name: str
+
+    @abstractmethod
+    def child(self, first: Any, second: Any, stream: Any) -> Any:
+        """Return a `Network` of the structure that both have, P = 1, by a `Stream`.
+
+        It depends on nothing but the arguments.
+        """
+
+
+MixingWeights = LayerCrossover | UnitCrossover | AlignedAverage | CrossoverExtension
 """operators of two parents of one structure, the second of the first's family where there is one"""
 
 TwoParents = HostAndAgent | MixingWeights | DistillationCrossover
 
-Changing = HostAndAgent | GaussianMutation | SafeMutation | MixingWeights | DistillationCrossover
+Changing = (
+    HostAndAgent
+    | GaussianMutation
+    | SafeMutation
+    | MutationExtension
+    | MixingWeights
+    | DistillationCrossover
+)
 """operators whose child plays otherwise than its first parent, in the same shape"""
 
 SameShape = Clone | Changing

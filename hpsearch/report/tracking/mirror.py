@@ -6,12 +6,12 @@ process that was killed leaves little that is sent again.
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from hpsearch.cluster.record_files import CurveFile, RecordFile
 from hpsearch.cluster.study_dir import TrialDir
@@ -19,53 +19,12 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import open_file
 from hpsearch.schema import NonNegative
 from hpsearch.study.records import Trial
+from hpsearch.study.tracker_runs import RunStart, SentPoint, TrackerRuns
 from hpsearch.study.view import StudyView
 
 RECORD_SECONDS = 5.0  # between two writes of the record, while there is much to send
 MAX_FAILURES = 3  # trials in a row that a tracker may fail to take
 TRAINING = "train/"  # begins the names of losses and rates, beside those of evaluations
-
-
-class SentPoint(NamedTuple):
-    """What was measured at a step."""
-
-    step: int
-    at: float  # seconds since the epoch
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class RunStart:
-    """What a run is created with."""
-
-    study: str
-    trial: int
-    key: str  # which no other trial has, of any study
-    params: Mapping[str, Any]  # by dotted path
-    began_at: float  # seconds since the epoch
-
-    @property
-    def name(self) -> str:
-        return f"{self.study} {self.trial}"
-
-
-class TrackerRuns(Protocol):
-    """Where runs go; may raise whatever a library or a network raises."""
-
-    def begin(self, start: RunStart, run: str | None) -> str:
-        """Begin a run, or go on with the one that was called ``run``; return what it is called."""
-        ...
-
-    def log(self, run: str, points: Sequence[SentPoint]) -> None:
-        """Add points to a run that has begun, by steps."""
-        ...
-
-    def end(self, run: str, state: str, values: Mapping[str, float]) -> None:
-        """End a run as finished, pruned or failed, with its last values."""
-        ...
-
-    def close(self) -> None:
-        """Leave the runs that have not ended."""
 
 
 @dataclass(frozen=True)

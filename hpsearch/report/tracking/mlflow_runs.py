@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpsearch.errors import UsageError
-from hpsearch.report.tracking.mirror import RunStart, SentPoint
 from hpsearch.study.options import MlflowTracker
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED
+from hpsearch.study.tracker_runs import RunStart, SentPoint
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -22,7 +22,7 @@ STATES = {COMPLETE: "FINISHED", PRUNED: "KILLED", FAIL: "FAILED"}
 
 
 class MlflowRuns:
-    """Implements `mirror.TrackerRuns`."""
+    """Implements `TrackerRuns`."""
 
     def __init__(self, options: MlflowTracker, study: str) -> None:
         """Find or make the experiment; UsageError without the package."""

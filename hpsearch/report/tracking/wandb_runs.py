@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.errors import UsageError
-from hpsearch.report.tracking.mirror import RunStart, SentPoint
 from hpsearch.study.options import WandbTracker
 from hpsearch.study.records import FAIL
+from hpsearch.study.tracker_runs import RunStart, SentPoint
 
 STEP = "step"  # the metric over which all others are drawn: evaluations and losses come in turn
 
 
 class WandbRuns:
-    """Implements `mirror.TrackerRuns`."""
+    """Implements `TrackerRuns`."""
 
     def __init__(self, options: WandbTracker, folder: Path) -> None:
         """Keep files of the runs in a folder; UsageError without the package."""

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpsearch.schema import leaves, read_hint
-from hpsearch.trainers.config.common import CommonConfig, LearningRole, RewardName
+from hpsearch.trainers.config.common import (
+    AlgorithmExtension,
+    CommonConfig,
+    LearningRole,
+    RewardName,
+)
 from hpsearch.trainers.config.dqn import DQNConfig, DQNRole, PrioritisedReplay, ReplayBufferConfig
 from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
@@ -19,6 +24,7 @@ from hpsearch.trainers.config.ppo import PPOConfig, PPORole
 __all__ = [
     "ADDED",
     "GAME",
+    "AlgorithmExtension",
     "CommonConfig",
     "DQNConfig",
     "DQNRole",
@@ -38,7 +44,7 @@ __all__ = [
     "training_differences",
 ]
 
-TrainerConfig = DQNConfig | PPOConfig
+TrainerConfig = DQNConfig | PPOConfig | AlgorithmExtension
 
 GAME = ("dimension", "max_num_points", "max_value", "reposition")
 """keys of the game; players who differ in one of them cannot meet"""

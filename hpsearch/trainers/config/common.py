@@ -1,12 +1,14 @@
 """What every algorithm's configuration says."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from hpsearch.errors import unknown_name
+from hpsearch.extensions import Kind, PartName
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
 from hpsearch.trainers.config.ending import EndConfig
@@ -14,11 +16,10 @@ from hpsearch.trainers.config.net_arch import net_arch_faults
 from hpsearch.trainers.config.optim import MemberSteps, Optim, PositiveNumber, Rate
 from hpsearch.trainers.config.players import (
     LEARNER,
+    OTHER,
     Activation,
-    AgentName,
     Encoder,
     FlattenEncoder,
-    HostName,
     ListedCheckpoint,
     ListedOpponent,
     ListedPlayer,
@@ -28,6 +29,7 @@ from hpsearch.trainers.config.players import (
     SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
+    is_scripted,
 )
 from hpsearch.trainers.config.rollouts import ActorRollouts, InlineRollouts, RolloutMode
 from hpsearch.trainers.config.weight_layout import (
@@ -77,7 +79,7 @@ class Checkpointing:
     """path of a checkpoint whose networks training begins with"""
 
 
-RewardName = Literal["terminal", "step_penalty", "points_removed"]
+RewardName = Annotated[str, PartName(("terminal", "step_penalty", "points_removed"), ("rewards",))]
 
 
 @dataclass(frozen=True)
@@ -222,11 +224,12 @@ class CommonConfig:
         """Return those of a list of opponents that a learning role meets."""
         if not isinstance(self.opponents, tuple):
             return ()
-        known = (*get_args(AgentName if role == "host" else HostName), LEARNER)
         return tuple(
             opponent
             for opponent in self.opponents
-            if not isinstance(opponent, ListedPlayer) or opponent.player in known
+            if not isinstance(opponent, ListedPlayer)
+            or opponent.player == LEARNER
+            or is_scripted(opponent.player, OTHER[role])
         )
 
     def snapshots(self) -> OpponentPool | None:
@@ -238,10 +241,10 @@ class CommonConfig:
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
         """Return the scripted players that each learning role is measured against."""
-        others = {"host": get_args(AgentName), "agent": get_args(HostName)}
         named = self.evaluation.opponents
         return {
-            role: tuple(name for name in named if name in others[role]) for role in self.learning()
+            role: tuple(name for name in named if is_scripted(name, OTHER[role]))
+            for role in self.learning()
         }
 
     def check(self) -> Iterator[str]:
@@ -342,3 +345,17 @@ class CommonConfig:
             size = role.rollout_size
             if size % at_once:
                 yield f"opponents.at_once must divide {name}.rollout_size={size}, but is {at_once}"
+
+
+@dataclass(frozen=True)
+class AlgorithmExtension(CommonConfig, ABC):
+    """An algorithm of another package: what its configurations derive from."""
+
+    KIND: ClassVar[Kind] = "algorithms"
+
+    @abstractmethod
+    def trainer(self) -> type[Any]:
+        """Return the class, a `Trainer`, that trains by such configurations.
+
+        It is imported here, as configurations are read where torch is not loaded.
+        """

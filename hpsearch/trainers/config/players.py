@@ -1,9 +1,11 @@
 """Players as configurations say them: learning, scripted, saved, earlier or several."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args
 
+from hpsearch.extensions import Kind, PartName, installed
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config.net_arch import MAX_LAYERS
 from hpsearch.trainers.config.optim import NonNegativeNumber, PositiveNumber
@@ -11,10 +13,17 @@ from hpsearch.trainers.config.optim import NonNegativeNumber, PositiveNumber
 T = TypeVar("T")
 Role = Literal["host", "agent"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-OTHER: Final = {"host": "agent", "agent": "host"}
-HostName = Literal["random", "random_pair", "all_coord", "zeillinger"]
-AgentName = Literal["random", "choose_first", "choose_last"]
-OpponentName = Literal[AgentName, HostName]
+OTHER: Final[dict[str, Role]] = {"host": "agent", "agent": "host"}
+LEARNER: Final = "learner"
+"""the other learning role, in a list of opponents"""
+HOST_NAMES: Final = ("random", "random_pair", "all_coord", "zeillinger")
+AGENT_NAMES: Final = ("random", "choose_first", "choose_last")
+_PLAYERS: Final = (*AGENT_NAMES, *HOST_NAMES[1:])
+_OF_PACKAGES: Final[tuple[Kind, ...]] = ("agents", "hosts")
+HostName = Annotated[str, PartName(HOST_NAMES, ("hosts",))]
+AgentName = Annotated[str, PartName(AGENT_NAMES, ("agents",))]
+OpponentName = Annotated[str, PartName(_PLAYERS, _OF_PACKAGES)]
+ListedName = Annotated[str, PartName((*_PLAYERS, LEARNER), _OF_PACKAGES)]
 Activation = Literal["relu", "tanh"]
 
 
@@ -79,7 +88,36 @@ class AttentionEncoder:
             yield f"heads must divide width={self.width}, but is {self.heads}"
 
 
-Encoder = FlattenEncoder | DeepSetsEncoder | AttentionEncoder
+@dataclass(frozen=True)
+class EncoderExtension(ABC):
+    """An encoder of another package: what options of its own derive from, with a ``name``.
+
+    It has no weights: what is learned belongs to the layers after it.
+    """
+
+    KIND: ClassVar[Kind] = "encoders"
+    name: str
+
+    @abstractmethod
+    def num_features(self, num_points: int, dimension: int) -> int:
+        """Return how many features, F, it makes of N points of D coordinates."""
+
+    @abstractmethod
+    def features(self, points: Any) -> Any:
+        """Return a tensor float32 (P, B, F) of points float32 (P, B, N, D) in canonical order.
+
+        Coordinates are divided by the game's largest one; rows of -1 are padding.
+        """
+
+
+Encoder = FlattenEncoder | DeepSetsEncoder | AttentionEncoder | EncoderExtension
+
+
+def is_scripted(name: str, role: Role) -> bool:
+    """Return whether a scripted player of this name plays a role; packages are asked last."""
+    if name in _PLAYERS:
+        return name in (HOST_NAMES if role == "host" else AGENT_NAMES)
+    return name in installed("hosts" if role == "host" else "agents")
 
 
 def host_first(role: str, own: T, other: T) -> tuple[T, T]:
@@ -87,8 +125,6 @@ def host_first(role: str, own: T, other: T) -> tuple[T, T]:
     return (own, other) if role == "host" else (other, own)
 
 
-LEARNER: Final = "learner"
-"""the other learning role, in a list of opponents"""
 Weight = Annotated[float, Range(low=0.0, open_low=True)]
 
 
@@ -153,7 +189,7 @@ class OpponentPool:
 class ListedPlayer:
     """A player that follows a rule, or the other learning role as it is."""
 
-    player: Literal[OpponentName, "learner"]
+    player: ListedName
     """the rule; or learner: the other role, which learns too"""
     weight: Weight
     """how often a game is played against it, beside the weights of the others"""

@@ -205,6 +205,9 @@ class _Walk:
             case players.FlattenEncoder(num_points=num_points):
                 width = num_points * inputs.dimension + inputs.num_more
                 return self._group(width, is_hidden=False)
+            case players.EncoderExtension():
+                features = tower.encoder.num_features(inputs.num_points, inputs.dimension)
+                return self._group(features + inputs.num_more, is_hidden=False)
             case players.DeepSetsEncoder(widths=widths):
                 units = self._group(per_point, is_hidden=False)
                 for width in widths:

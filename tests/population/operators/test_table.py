@@ -19,6 +19,7 @@ from hpsearch.population.operators.weights import (
     layer_crossover,
     unit_crossover,
 )
+from hpsearch.schema import own_options
 
 FUNCTIONS = {
     "clone": clone,
@@ -34,7 +35,8 @@ FUNCTIONS = {
 
 
 def names(options):
-    return {get_args(get_type_hints(option)["name"])[0] for option in get_args(options)}
+    own = own_options(get_args(options))
+    return {get_args(get_type_hints(option)["name"])[0] for option in own}
 
 
 def test_every_operator_is_known():

@@ -1,0 +1,161 @@
+"""The example package, built and installed beside hpsearch's own wheel, as its users do."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from announced import on_path, write_package
+
+from hpsearch import yaml_file
+from hpsearch.schema import apply
+from hpsearch.testing.algorithms import PROMISES
+from hpsearch.testing.game_parts import check_reward
+from hpsearch.testing.studies import check_tracker
+from hpsearch.trainers.config import read_config
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "docs/example"
+PACKAGE = "hpsearch_example"
+POINTS = {"algorithms": {"reinforce": f"{PACKAGE}.config:ReinforceConfig"}}
+SMALL = {"host.rollout_size": 8, "host.net_arch": [8, "b"], "rollout_length": 3}
+
+
+@pytest.fixture
+def example(tmp_path: Path):
+    write_package(tmp_path / "note", POINTS, {})
+    with on_path(tmp_path / "note", EXAMPLE):
+        yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+def test_the_algorithm_keeps_the_promises(promise, tmp_path: Path) -> None:
+    base = apply(yaml_file.load(EXAMPLE / "reinforce.yaml"), SMALL)
+    base["reward"] = "terminal"
+    numbers = [(1, 1e-3, 0.0), (2, 1e-2, 0.1)]
+    configs = [
+        read_config(
+            apply(base, {"seed": seed, "host.optim.args.lr": lr, "ent_coef": coefficient}),
+            source="example",
+        )
+        for seed, lr, coefficient in numbers
+    ]
+    promise(configs, tmp_path)
+
+
+@pytest.mark.usefixtures("example")
+def test_returns_are_sums_of_what_a_game_still_earns() -> None:
+    import torch
+    from hpsearch_example.trainer import returns
+
+    from hpsearch.trainers.rollouts import Transitions
+
+    nothing = torch.zeros(1, 4, 2)
+    reward = torch.tensor([[[1.0, 2.0], [4.0, 8.0], [16.0, 32.0], [64.0, 128.0]]])
+    done = torch.tensor([[[False, False], [True, False], [False, False], [False, False]]])
+    fields = dict.fromkeys(Transitions._fields, nothing) | {
+        "reward": reward,
+        "done": done,
+        "truncated": torch.zeros_like(done),
+    }
+    earned = returns(Transitions(**fields), torch.tensor([0.5]))
+    assert earned[0, :, 0].tolist() == [3.0, 4.0, 48.0, 64.0]
+    assert earned[0, :, 1].tolist() == [2 + 4 + 8 + 16, 8 + 16 + 32, 32 + 64, 128]
+
+
+@pytest.mark.usefixtures("example")
+def test_reward_and_tracker_keep_their_promises(tmp_path: Path) -> None:
+    from hpsearch_example.csv_tracker import CsvTracker
+    from hpsearch_example.reward import short_games
+
+    check_reward(short_games)
+    check_tracker(lambda: CsvTracker("csv").open("study", tmp_path / "files"))
+
+
+def run(folder: Path, *command: str | Path, code: int = 0) -> str:
+    """Run a command that knows nothing of this process's paths; return what it printed."""
+    environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    done = subprocess.run(
+        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+PIP = ("-m", "pip", "--disable-pip-version-check")
+
+
+def wheel(source: Path, folder: Path, files: Sequence[str]) -> Path:
+    """Build a wheel of a copy of some files, so that none is built into this checkout."""
+    copy = folder / "source" / source.name
+    for name in files:
+        path = source / name
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, copy / name)
+    offline = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet")
+    run(folder, sys.executable, *PIP, "wheel", *offline, "-w", folder / source.name, copy)
+    (built,) = (folder / source.name).glob("*.whl")
+    return built
+
+
+HPSEARCH = ("pyproject.toml", "README.md", "LICENSE", "hpsearch", "studies", "slurm", "reports")
+
+
+@pytest.mark.slow
+def test_a_study_of_the_installed_package(tmp_path: Path) -> None:
+    """In an environment of its own, which borrows the other libraries of this one."""
+    wheels = [
+        wheel(ROOT, tmp_path, HPSEARCH),
+        wheel(EXAMPLE, tmp_path, ("pyproject.toml", PACKAGE)),
+    ]
+    venv.create(tmp_path / "env", symlinks=True)
+    python = tmp_path / "env/bin/python"
+    libraries = next((tmp_path / "env/lib").glob("python*")) / "site-packages"
+    borrowed = [path for path in sys.path if path.endswith("site-packages")]
+    (libraries / "borrowed.pth").write_text("\n".join(borrowed))
+    run(
+        tmp_path,
+        sys.executable,
+        *PIP,
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        *wheels,
+    )
+    hpsearch = tmp_path / "env/bin/hpsearch"
+    for name in ("study.yaml", "reinforce.yaml"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+
+    where = run(tmp_path, python, "-c", "import hpsearch; print(hpsearch.__file__)")
+    assert where.startswith(str(libraries))
+    assert "reward short_games (hpsearch-example 0.1)" in run(
+        tmp_path, hpsearch, "validate", "study.yaml"
+    )
+    assert "algorithm reinforce (hpsearch-example 0.1)" in run(tmp_path, hpsearch, "doctor")
+    assert "best: trial" in run(tmp_path, hpsearch, "run", "study.yaml")
+    with (tmp_path / "runs/example/tracker-csv/example.csv").open(newline="") as file:
+        lines = [*csv.DictReader(file)]
+    assert {line["run"] for line in lines} == {f"example {number}" for number in range(4)}
+    assert sum(line["name"] == "finished" for line in lines) == 4
+    assert any(line["name"] == "rho/host/choose_first" for line in lines)
+    bundle = tmp_path / "runs/example/best"
+    assert '"hpsearch-example": "0.1"' in (bundle / "provenance.json").read_text()
+
+    run(tmp_path, sys.executable, *PIP, "--python", python, "uninstall", "-y", "hpsearch-example")
+    missing = "unknown algorithm 'reinforce'; valid: dqn, ppo"
+    assert missing in run(tmp_path, hpsearch, "run", "study.yaml", code=3)
+    assert missing in run(tmp_path, hpsearch, "train", "reinforce.yaml", code=3)

@@ -1,0 +1,320 @@
+"""Parts of other packages: read, used in place of ours, and refused in one sentence."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import torch
+from announced import on_path, write_package
+from cli_tools import hpsearch, write_study, write_trainer
+from tiny_configs import CONFIGS
+
+from hpsearch.cluster.code_snapshot import versions
+from hpsearch.doctor.machine import check_extensions
+from hpsearch.errors import ConfigError
+from hpsearch.game.fused_game import FusedGame
+from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.game.rules import REWARDS, GameConfig, HostActionEncoder
+from hpsearch.population.offspring import offspring
+from hpsearch.population.operators.options import Changing
+from hpsearch.population.options import Matches, scripted_players
+from hpsearch.schema import apply, read_hint, to_plain
+from hpsearch.study import options
+from hpsearch.study.samplers import build_pruner, build_sampler
+from hpsearch.study.space import SearchSpace
+from hpsearch.testing.game_parts import check_agent, check_encoder, check_host, check_reward
+from hpsearch.testing.operators import check_crossover, check_mutation
+from hpsearch.testing.studies import check_pruner, check_sampler
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.opponents import load_player
+
+SOURCE = """
+from dataclasses import dataclass
+from typing import Literal
+
+import optuna
+import torch
+
+from hpsearch.cluster.local import LocalExecutor
+from hpsearch.game.players import HOSTS, choose_last_agent
+from hpsearch.game.rules import points_removed
+from hpsearch.population.operators import options as operators
+from hpsearch.population.operators.weights import clone, layer_crossover
+from hpsearch.schema import Positive
+from hpsearch.study import options
+from hpsearch.trainers.config.players import EncoderExtension
+
+
+@dataclass(frozen=True)
+class Uniform(options.SamplerExtension):
+    name: Literal["uniform"]
+    width: Positive = 3
+
+    def build(self, seed):
+        return optuna.samplers.RandomSampler(seed)
+
+
+@dataclass(frozen=True)
+class Patient(options.PrunerExtension):
+    name: Literal["patient"]
+
+    def build(self):
+        return optuna.pruners.MedianPruner(n_startup_trials=2)
+
+
+@dataclass(frozen=True)
+class Rows(EncoderExtension):
+    name: Literal["rows"]
+
+    def num_features(self, num_points, dimension):
+        return num_points * dimension
+
+    def features(self, points):
+        return points.flatten(2)
+
+
+@dataclass(frozen=True)
+class Same(operators.MutationExtension):
+    name: Literal["same"]
+
+    def child(self, parent, stream):
+        return clone(parent)
+
+
+@dataclass(frozen=True)
+class Halves(operators.CrossoverExtension):
+    name: Literal["halves"]
+
+    def child(self, first, second, stream):
+        return layer_crossover(first, second, share=torch.full((1,), 0.5), stream=stream)
+
+
+@dataclass(frozen=True)
+class Here(options.ExecutorExtension):
+    name: Literal["here"]
+
+    def build(self, study, folder, needs):
+        return LocalExecutor(1, pilot_seconds=needs.pilot_seconds, withheld=needs.withheld)
+
+
+removed = points_removed
+agent = choose_last_agent
+host = HOSTS["zeillinger"]
+
+
+@dataclass(frozen=True)
+class Unfinished(options.SamplerExtension):
+    name: Literal["unfinished"]
+
+
+@dataclass(frozen=True)
+class Misnamed(options.SamplerExtension):
+    name: Literal["another"]
+
+    def build(self, seed):
+        return optuna.samplers.RandomSampler(seed)
+"""
+POINTS = {
+    "samplers": {
+        "uniform": "tried:Uniform",
+        "unfinished": "tried:Unfinished",
+        "misnamed": "tried:Misnamed",
+        "function": "tried:removed",
+        "absent": "tried:Absent",
+        "broken": "broken:Sampler",
+        "twice": "tried:Uniform",
+        "random": "tried:Uniform",
+    },
+    "executors": {"here": "tried:Here"},
+    "pruners": {"patient": "tried:Patient"},
+    "encoders": {"rows": "tried:Rows"},
+    "mutations": {"same": "tried:Same"},
+    "crossovers": {"halves": "tried:Halves"},
+    "rewards": {"removed": "tried:removed", "gone": "tried:Gone"},
+    "hosts": {"balanced": "tried:host"},
+    "agents": {"last": "tried:agent"},
+}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_package(first, POINTS, {"tried": SOURCE, "broken": "raise RuntimeError('no licence')"})
+    write_package(second, {"samplers": {"twice": "tried:Patient"}}, {}, package="rival")
+    with on_path(first, second):
+        yield first, second
+
+
+def sampler(data: dict[str, Any]) -> Any:
+    return read_hint(options.Sampler, data, source="study.yaml")
+
+
+@pytest.mark.usefixtures("folders")
+def test_options_of_another_package_are_read_as_ours_are() -> None:
+    assert "tried" not in sys.modules
+    sampler({"name": "tpe"})
+    assert "tried" not in sys.modules, "a package is imported when a file names its part"
+    read = sampler({"name": "uniform", "width": 4})
+    assert (read.name, read.width) == ("uniform", 4)
+    assert to_plain(read) == {"name": "uniform", "width": 4}
+    with pytest.raises(ConfigError, match=r"width must lie in \[1, inf\), but is 0"):
+        sampler({"name": "uniform", "width": 0})
+    assert isinstance(sampler({"name": "random"}), options.RandomOptions), "ours come first"
+
+
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("unfinished", "derives from SamplerExtension, with its methods and the field name: Lit"),
+        ("misnamed", r"the field name: Literal\['misnamed'\]"),
+        ("function", "is announced by the package tried 1.2, but what that gives is no frozen"),
+        ("absent", r"package tried 1.2 \(AttributeError: .*mend or reinstall that package"),
+        ("broken", r"package tried 1.2 \(RuntimeError: no licence\)"),
+        ("twice", "announced by several packages, as tried:Patient, tried:Uniform; uninstall all"),
+        ("unifrom", r"unknown name 'unifrom' \(did you mean 'uniform'\?\); valid: .*tpe, twice"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence) as raised:
+        sampler({"name": name})
+    assert len(raised.value.problems) == 1
+
+
+def test_without_the_package_the_names_that_are_left_are_listed(tmp_path: Path) -> None:
+    write_package(tmp_path, {"rewards": {"sooner": "tried:removed"}}, {"tried": SOURCE})
+    config = apply(CONFIGS["dqn"], {"reward": "sooner"})
+    with on_path(tmp_path):
+        assert read_config(config, source="").reward == "sooner"
+    sentence = "reward unknown reward 'sooner'; valid: points_removed, step_penalty, terminal"
+    with pytest.raises(ConfigError, match=sentence):
+        read_config(config, source="")
+
+
+@pytest.mark.usefixtures("folders")
+def test_every_part_keeps_its_promises() -> None:
+    check_sampler(sampler({"name": "uniform"}))
+    check_pruner(read_hint(options.Pruner, {"name": "patient"}, source=""))
+    check_reward(REWARDS["removed"])
+    check_host(HOSTS["balanced"])
+    check_agent(AGENTS["last"])
+    config = apply(CONFIGS["dqn"], {"host.encoder": {"name": "rows"}})
+    check_encoder(read_config(config, source="").learning()["host"].encoder)
+    check_mutation(read_hint(Changing, {"name": "same"}, source=""))
+    check_crossover(read_hint(Changing, {"name": "halves"}, source=""))
+
+
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_reward_is_earned_whatever_backend_plays(backend: str) -> None:
+    keys = torch.arange(2)
+    config = GameConfig(
+        dimension=3,
+        max_num_points=6,
+        max_value=9,
+        max_steps=4,
+        reposition=True,
+        reward="points_removed",
+    )
+    ours = FusedGame(config, keys, 8, "cpu", backend, observes=True)
+    other = FusedGame(config, keys, 8, "cpu", backend, observes=True)
+    other.replace_reward("removed")
+    for move in range(9):
+        action = torch.full((2, 8), move % HostActionEncoder(3).num_actions)
+        axis = HostActionEncoder(3).decode(action).to(torch.uint8).argmax(dim=-1)
+        for own, its in zip(ours.step(action, axis), other.step(action, axis), strict=True):
+            assert torch.equal(own, its)
+        assert torch.equal(ours.points, other.points)
+
+
+@pytest.mark.usefixtures("folders")
+def test_training_by_parts_of_a_package_is_training_by_the_parts_that_they_equal() -> None:
+    own = {
+        "reward": "points_removed",
+        "agent": {"player": "choose_last"},
+        "host.encoder": {"name": "flatten", "num_points": 4},
+        "evaluation.opponents": ["choose_last", "zeillinger"],
+    }
+    theirs = {
+        "reward": "removed",
+        "agent": {"player": "last"},
+        "host.encoder": {"name": "rows"},
+        "evaluation.opponents": ["last", "balanced"],
+    }
+    trained = [build([read_config(apply(CONFIGS["dqn"], c), source="")]) for c in (own, theirs)]
+    measured = []
+    for trainer in trained:
+        trainer.train(5)
+        (rho,) = trainer.evaluate_rho(num_games=20, split="test")
+        measured.append([*rho.values()])
+    assert torch.equal(trained[0].host_net.weights, trained[1].host_net.weights)
+    assert measured[0] == measured[1]
+    assert trained[1].config.measured_against() == {"host": ("last",)}
+    assert scripted_players("host", ("balanced", "last", "random")) == ("balanced", "random")
+    assert read_hint(Matches, {"panel": ["last", "random"]}, source="").panel == ("last", "random")
+
+
+@pytest.mark.usefixtures("folders")
+def test_children_are_made_by_a_package_s_operators(tmp_path: Path) -> None:
+    parents = []
+    for seed in (1, 2):
+        trainer = build([read_config(apply(CONFIGS["dqn"], {"seed": seed}), source="")])
+        trainer.train(1)
+        path = Path(trainer.save(tmp_path / str(seed), 0))
+        parents.append({"host": load_player(path, "host", torch.device("cpu"))})
+    own = [own["host"].net for own in parents]
+    copy = offspring(read_hint(Changing, {"name": "same"}, source=""), parents[:1], 3)["host"]
+    assert torch.equal(copy.weights, own[0].weights)
+    mixed = offspring(read_hint(Changing, {"name": "halves"}, source=""), parents, 3)["host"]
+    assert ((mixed.weights == own[0].weights) | (mixed.weights == own[1].weights)).all()
+
+
+@pytest.mark.usefixtures("folders")
+def test_studies_suggest_and_prune_by_a_package_s_options() -> None:
+    pruner = build_pruner(read_hint(options.Pruner, {"name": "patient"}, source=""))
+    assert isinstance(pruner, optuna.pruners.MedianPruner)
+    space = SearchSpace({})
+    built = [build_sampler(own, 3, space) for own in (sampler({"name": "uniform"}), RANDOM)]
+    drawn = []
+    for each in built:
+        study = optuna.create_study(sampler=each)
+        drawn.append([study.ask().suggest_float("x", 0.0, 1.0) for _ in range(4)])
+    assert drawn[0] == drawn[1]
+
+
+RANDOM = options.RandomOptions("random")
+
+
+@pytest.mark.usefixtures("folders")
+def test_doctor_and_provenance_name_the_packages() -> None:
+    assert versions()["tried"] == "1.2"
+    found = {str(finding) for finding in check_extensions()}
+    assert any("reward removed (tried 1.2)" in text for text in found), found
+    assert any("no licence" in text for text in found)
+
+
+@pytest.mark.slow
+def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
+    write_package(tmp_path / "package", POINTS, {"tried": SOURCE})
+    executor = {"name": "here", "jobs": 2, "members_per_job": 2, "poll_seconds": 0.2}
+    write_study(tmp_path, {"sampler": {"name": "uniform"}, "executor": executor})
+    path = {"PYTHONPATH": str(tmp_path / "package")}
+    assert "another package adds: host balanced (tried 1.2)\n" in (
+        hpsearch(tmp_path, "validate", "study.yaml", env=path).stdout
+    )
+    plain = hpsearch(tmp_path, "validate", "study.yaml", "--json", env=path).stdout
+    assert "sampler uniform (tried 1.2)" in json.loads(plain)["extensions"]
+    done = hpsearch(tmp_path, "run", "study.yaml", env=path)
+    assert "best: trial" in done.stdout
+    assert "reward gone" in hpsearch(tmp_path, "doctor", env=path, code=1).stdout
+    write_trainer(tmp_path, {"reward": "gone"})
+    failed = hpsearch(tmp_path, "train", "trainer.yaml", env=path, code=None)
+    assert "gone cannot be loaded from the package tried 1.2" in failed.stderr
+    failed = hpsearch(tmp_path, "validate", "study.yaml", code=3)
+    assert "unknown sampler 'uniform'; valid: cmaes, gp, grid" in failed.stderr
+    assert "unknown executor 'here'; valid: local, slurm" in failed.stderr
