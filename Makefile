@@ -36,6 +36,8 @@ mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share/hpsearch \
 	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js
 endef
 
+PSIJ := psij-python pystache typeguard
+
 # What says within a minute whether the maths and the decisions are still right.
 QUICK := tests/game tests/population tests/audit tests/test_imports.py tests/test_readme.py \
 	tests/test_schema.py tests/test_yaml_file.py tests/trainers/test_config.py tests/trainers/test_dqn.py \
@@ -59,6 +61,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	# PSI/J asks for older versions of two packages than pre-commit does, and works with these; its
+	# tests are skipped where it cannot be had.
+	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps $(PSIJ)
 	touch $@
 
 quickstart: install                    ## a whole study on this machine, about two minutes

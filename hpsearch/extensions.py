@@ -134,7 +134,7 @@ class PartName:
 def open_kind(option: Any) -> Kind | None:
     """Return of which kind other packages' options may stand where this class stands in a union.
 
-    That is what the class says as KIND; None of options, ours or another package's.
+    That is what an abstract class says as KIND; None of options, ours or another package's.
     """
     kind: Kind | None = vars(option).get("KIND") if isinstance(option, type) else None
     return kind

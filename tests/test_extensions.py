@@ -317,4 +317,4 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     assert "gone cannot be loaded from the package tried 1.2" in failed.stderr
     failed = hpsearch(tmp_path, "validate", "study.yaml", code=3)
     assert "unknown sampler 'uniform'; valid: cmaes, gp, grid" in failed.stderr
-    assert "unknown executor 'here'; valid: local, slurm" in failed.stderr
+    assert "unknown executor 'here'; valid: local, psij, slurm" in failed.stderr

@@ -51,6 +51,14 @@ class HeldGpus:
 
 
 @dataclass(frozen=True)
+class SubmittedJob:
+    """What a scheduler calls a job that it has taken."""
+
+    id: str
+    at: float  # seconds since the epoch
+
+
+@dataclass(frozen=True)
 class RankAddress:
     """Where the first rank of a job waits for the others."""
 

@@ -179,6 +179,12 @@ class JobDir(Folder):
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
     held = Record(records.HeldGpus, "gpus.json")  # the GPUs that it then got
     compiles = Place("compiles-kernels")  # there while kernels are compiled for the job
+    submitted = Record(records.SubmittedJob, "submitted.json")  # its id, by schedulers of PSI/J
+    started = Place("started")  # there once such a job has begun
+    is_to_leave = Place("is-to-leave")  # there once it is asked to leave
+    is_cancelled = Place("is-cancelled")  # there once it is not to save anything
+    setup = Place("setup.sh")  # what such a job does first
+    log = Place("0_log.out")  # what it printed
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
     traces = Place("traces")  # of the profiler

@@ -6,7 +6,8 @@ Most defaults are Optuna's. samplers.py, which imports Optuna, and api/executors
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -303,7 +304,44 @@ class ExecutorExtension(ABC):
         """Return the executor of a study file, whose jobs lie below ``folder``."""
 
 
-ExecutorOptions = LocalOptions | SlurmOptions | ExecutorExtension
+@dataclass(frozen=True)
+class PsijOptions(ExecutorExtension):
+    """Jobs are those of PBS, LSF, Flux or another scheduler that the PSI/J library knows."""
+
+    name: Literal["psij"]
+    scheduler: Literal["cobalt", "flux", "local", "lsf", "pbs", "pbs_classic", "slurm"] = "pbs"
+    """as PSI/J calls it; local: processes of this machine, to try this"""
+    walltime_minutes: Positive = 60
+    """of a job, which saves its trials when the scheduler asks it to end"""
+    cpus_per_job: Positive = 1
+    """cores of a job, each for a thread"""
+    queue: str | None = None
+    """queue or partition; null: the scheduler's default"""
+    account: str | None = None
+    """account or project that pays; null: the scheduler's default"""
+    custom: dict[str, str] = field(default_factory=dict)
+    """further options of a job by PSI/J's names, such as pbs.l"""
+    setup: tuple[str, ...] = ()
+    """lines of the shell that a job runs first"""
+
+    def build(self, study: Path, folder: Path, needs: JobNeeds) -> "Executor":
+        from hpsearch.cluster.psij import PsijExecutor
+
+        return PsijExecutor(
+            self.scheduler,
+            num_threads=self.cpus_per_job,
+            gpus=needs.gpus,
+            walltime=timedelta(minutes=self.walltime_minutes),
+            queue=self.queue,
+            account=self.account,
+            custom=self.custom,
+            setup=self.setup,
+            pilot_seconds=needs.pilot_seconds,
+            withheld=needs.withheld,
+        )
+
+
+ExecutorOptions = LocalOptions | SlurmOptions | PsijOptions | ExecutorExtension
 
 
 @dataclass(frozen=True)

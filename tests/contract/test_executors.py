@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_psij import keep_promises
 from fakes import FakeExecutor, smooth_curve
 from gpu_tools import new_probe, new_share
 from virtual_cluster import SimulatedCluster, SimulatedExecutor
@@ -71,6 +72,11 @@ def test_a_promise(
     executor: Executor, promise: Any, tmp_path: Path, plain_config: PlainConfig
 ) -> None:
     promise(executor, tmp_path, plain_config({"evaluation.opponents": ["choose_first"]}))
+
+
+@pytest.mark.slow
+def test_the_promises_by_psij(tmp_path: Path, plain_config: PlainConfig) -> None:
+    keep_promises("local", tmp_path, plain_config({"evaluation.opponents": ["choose_first"]}))
 
 
 # GPUs. What jobs on SLURM see is in tests/slurm.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from by_psij import keep_promises
 from gpu_tools import new_probe
 from slurm_tools import SlurmCluster, ask, wait_until
 
@@ -46,6 +47,12 @@ def executor(
     ask("scancel", "--user=root", "--state=PENDING")
     ask("scancel", "--user=root")
     wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("executor")
+def test_psij_keeps_the_promises_here_too(tmp_path: Path, plain_config) -> None:
+    keep_promises("slurm", tmp_path, plain_config({"evaluation.opponents": ["choose_first"]}))
 
 
 def write_jobs(

@@ -1,0 +1,189 @@
+"""Jobs of PBS, LSF, Flux and other schedulers, by the PSI/J library.
+
+PSI/J submits, cancels and lists jobs by the scheduler's own programs, and knows them by their ids
+alone: a job is found by the id that is noted in its folder, and whether it has begun by a file that
+it makes there. A job that was submitted by a driver which died before it could note the id is not
+found; if it begins later, it sees that its attempts have been replaced, and leaves.
+"""
+
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from subprocess import SubprocessError, run
+from typing import Any, Final
+
+import psutil
+
+from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
+from hpsearch.cluster.executor import (
+    JobStatus,
+    Phase,
+    SchedulerSilentError,
+    SubmissionRefusedError,
+)
+from hpsearch.cluster.local import UNHEARD
+from hpsearch.cluster.records import SubmittedJob
+from hpsearch.cluster.study_dir import JobDir
+from hpsearch.errors import UsageError, unwritten
+from hpsearch.files import write_text
+
+PATIENCE_SECONDS: Final = 30.0
+"""in which a scheduler may not know yet of what it has taken"""
+ANSWER_SECONDS: Final = 60.0
+
+
+class PsijExecutor:
+    max_batch = 1
+    patience = PATIENCE_SECONDS
+    ranks = 1
+    max_jobs: int | None = None
+
+    def __init__(
+        self,
+        scheduler: str,
+        *,
+        num_threads: int,
+        gpus: int,
+        walltime: timedelta,
+        queue: str | None,
+        account: str | None,
+        custom: Mapping[str, str],
+        setup: Sequence[str],
+        pilot_seconds: float,
+        withheld: Collection[str],
+    ) -> None:
+        """Submit jobs of ``num_threads`` cores and ``gpus`` to a scheduler, named as PSI/J does.
+
+        ``custom`` are further options of a job by PSI/J's names, ``setup`` lines of the shell that
+        run before it. UsageError without the package.
+        """
+        try:
+            import psij
+            from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutor
+        except ImportError as error:
+            raise UsageError(
+                "the executor psij needs its package: pip install 'hpsearch[psij]'"
+            ) from error
+        self._psij: Any = psij
+        self._batch: Any = BatchSchedulerExecutor
+        self._executor: Any = psij.JobExecutor.get_instance(scheduler)
+        self.num_threads = num_threads
+        self.gpus_per_job = float(gpus)
+        self.pilot_seconds = pilot_seconds
+        self.num_calls = 0
+        self._resources: Any = psij.ResourceSpecV1(
+            process_count=1,
+            cpu_cores_per_process=num_threads,
+            gpu_cores_per_process=gpus or None,
+        )
+        self._attributes: Any = psij.JobAttributes(
+            duration=walltime, queue_name=queue, account=account, custom_attributes={**custom}
+        )
+        self._setup = setup
+        self._withheld = withheld
+
+    def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
+        return {job.name: self._submit(job) for job in jobs}
+
+    def _submit(self, job: JobDir) -> str:
+        own = self._psij.Job(self._spec(job))
+        self.num_calls += 1
+        try:
+            with blocked(UNHEARD), changed_environment(same_code(), without=self._withheld):
+                self._executor.submit(own)
+        except self._psij.InvalidJobException as error:
+            raise SubmissionRefusedError(str(error)) from error
+        except (self._psij.SubmitException, SubprocessError, OSError) as error:
+            raise SchedulerSilentError(str(error)) from error
+        job_id = str(own.native_id)
+        job.submitted.write(SubmittedJob(job_id, time.time()))
+        return job_id
+
+    def _spec(self, job: JobDir) -> Any:
+        setup = None
+        if self._setup:
+            setup = job.setup
+            try:
+                write_text(setup, "\n".join([*self._setup, ""]))
+            except OSError as error:
+                raise unwritten(setup, error) from error
+        log = str(job.log)
+        return self._psij.JobSpec(
+            executable=sys.executable,
+            arguments=["-m", "hpsearch.cluster.psij_job", str(job.root)],
+            directory=str(Path.cwd()),
+            name=f"{job.study.root.name}-{job.name}",
+            stdout_path=log,
+            stderr_path=log,
+            resources=self._resources,
+            attributes=self._attributes,
+            pre_launch=None if setup is None else str(setup),
+        )
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
+        known = [(job, job.submitted.try_read()) for job, _ in jobs]
+        submitted = [(job, own) for job, own in known if own is not None]
+        if not submitted:
+            return {}
+        alive = self._alive([own.id for _, own in submitted])
+        return {
+            job.name: JobStatus(own.id, _phase(job, own, is_alive=own.id in alive))
+            for job, own in submitted
+        }
+
+    def _alive(self, job_ids: Sequence[str]) -> set[str]:
+        """Return the ids of jobs that wait or run, those of ``job_ids`` at least."""
+        self.num_calls += 1
+        try:
+            if not isinstance(self._executor, self._batch):
+                return {str(job_id) for job_id in self._executor.list()}
+            # Its list has jobs that have ended, too.
+            command = self._executor.get_status_command(job_ids)
+            done = run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+            said = done.stdout or done.stderr
+            states = self._executor.parse_status_output(done.returncode, said)
+        except Exception as error:  # whatever PSI/J raises where it does not know what was said
+            raise SchedulerSilentError(f"{type(error).__name__}: {error}") from error
+        return {str(job_id) for job_id, status in states.items() if not status.state.final}
+
+    def cancel_strays(self) -> None:
+        """Do nothing: a job whose id is not known sees by itself that it is not wanted."""
+
+    def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        for job, _ in jobs:
+            job.is_to_leave.touch()
+        self._end([job_id for job, job_id in jobs if not job.started.exists()])
+
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        for job, _ in jobs:
+            job.is_cancelled.touch()
+        self._end([job_id for _, job_id in jobs])
+
+    def _end(self, job_ids: Sequence[str]) -> None:
+        """Let the scheduler end those jobs that it still has."""
+        alive = self._alive(job_ids) if job_ids else set()
+        for job_id in job_ids:
+            if job_id not in alive:
+                continue
+            own = self._psij.Job()
+            self.num_calls += 1
+            try:
+                with suppress(psutil.NoSuchProcess):  # it has left since
+                    self._executor.attach(own, job_id)
+                    self._executor.cancel(own)
+            except (self._psij.SubmitException, SubprocessError, OSError) as error:
+                raise SchedulerSilentError(str(error)) from error
+
+    def log(self, job: JobDir, job_id: str) -> Path:
+        return job.log
+
+
+def _phase(job: JobDir, submitted: SubmittedJob, *, is_alive: bool) -> Phase:
+    has_started = job.started.exists()
+    if is_alive:
+        return "running" if has_started else "queued"
+    is_new = time.time() - submitted.at < PATIENCE_SECONDS
+    return "queued" if is_new and not has_started else "ended"
