@@ -5,11 +5,14 @@ is what a study or trainer file calls the part. Nothing is imported before a fil
 library alone, because the game finds its rewards and players here.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 Kind = Literal[
@@ -26,9 +29,10 @@ Kind = Literal[
     "trackers",
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+RESERVED: Final = ("learner", "panel", "program")  # which mean something else in files and tables
 
 
-class ExtensionError(ValueError):
+class ExtensionError(Exception):
     """A part that is announced cannot be had."""
 
 
@@ -40,7 +44,7 @@ class Extension:
     name: str
     package: str
     version: str
-    points: tuple[EntryPoint, ...]  # several where packages use one name
+    points: "tuple[EntryPoint, ...]"  # several where packages use one name
 
     def __str__(self) -> str:
         return f"{self.what} ({self.package} {self.version})"
@@ -50,7 +54,15 @@ class Extension:
         return f"{self.kind.removesuffix('s')} {self.name}"
 
     def load(self) -> Any:
-        """Return what the package gives; ExtensionError if that fails, or two packages give it."""
+        """Return what the package gives.
+
+        ExtensionError if that fails, two packages give it, or it is called what no part may be.
+        """
+        if self.name in RESERVED or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
+            raise ExtensionError(
+                f"{self.what} of the package {self.package} must be called by letters, digits and "
+                f"_ - ., and not {', '.join(RESERVED)}"
+            )
         if len(self.points) > 1:
             places = ", ".join(sorted(point.value for point in self.points))
             raise ExtensionError(
@@ -65,16 +77,33 @@ class Extension:
             ) from error
 
 
-@cache
 def installed(kind: Kind) -> Mapping[str, Extension]:
     """Return the parts of a kind that packages announce, by name."""
+    return _by_kind()[kind]
+
+
+@cache
+def _by_kind() -> dict[Kind, dict[str, Extension]]:
+    # Imported here: most commands ask for no part of another package.
+    from importlib.metadata import entry_points
+
+    points = entry_points()
+    return {kind: _named(kind, points.select(group=f"hpsearch.{kind}")) for kind in KINDS}
+
+
+def forget_installed() -> None:
+    """Ask again for the packages that there are, at the next question."""
+    _by_kind.cache_clear()
+
+
+def _named(kind: Kind, points: "Iterable[EntryPoint]") -> dict[str, Extension]:
     by_name: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=f"hpsearch.{kind}"), key=lambda point: point.name):
+    for point in sorted(points, key=lambda point: point.name):
         by_name.setdefault(point.name, []).append(point)
     return {name: _extension(kind, name, points) for name, points in by_name.items()}
 
 
-def _extension(kind: Kind, name: str, points: list[EntryPoint]) -> Extension:
+def _extension(kind: Kind, name: str, points: "list[EntryPoint]") -> Extension:
     package = points[0].dist
     assert package is not None, "entry points of installed packages know their package"
     return Extension(kind, name, package.name, package.version, tuple(points))
@@ -112,7 +141,7 @@ class Parts(Mapping[str, T]):
         yield from (name for name in installed(self.kind) if name not in self.own)
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)  # a list of them would ask for this number
 
 
 @dataclass(frozen=True)

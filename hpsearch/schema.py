@@ -115,17 +115,22 @@ def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
 def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> Any:
     if NonFinite() in metadata_of(hint) and isinstance(data, float):
         return data
+    for rule in metadata_of(hint):
+        if isinstance(rule, PartName):
+            return _read_name(rule, data, path, problems)
     value = _read_value(get_args(hint)[0], data, path, problems)
     if isinstance(value, int | float):
         for rule in metadata_of(hint):
             if isinstance(rule, Range) and value not in rule:
                 return _fail(problems, path, f"must lie in {rule}, but is {shown(value)}")
-    if isinstance(value, str):
-        for rule in metadata_of(hint):
-            if isinstance(rule, PartName) and value not in rule:
-                kind = path.rpartition(".")[2]
-                return _fail(problems, path, unknown_name(kind, value, {*rule}))
     return value
+
+
+def _read_name(rule: PartName, data: object, path: str, problems: list[str]) -> Any:
+    if isinstance(data, str) and data in rule:
+        return data
+    kind = path.rpartition(".")[2]
+    return _fail(problems, path, unknown_name(kind, data, {*rule}))
 
 
 def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
@@ -237,19 +242,26 @@ def _read_extension(
 ) -> Any:
     """Read options of another package, which are a ``place``, named by the key ``tag``."""
     try:
-        option = part.load()
+        return _read_dataclass(option_of(part, place, tag), data, path, problems)
     except ExtensionError as error:
         return _fail(problems, _join(path, tag), str(error))
+    except Exception as error:  # whatever the code of another package raises
+        fault = f"{part} cannot be read ({type(error).__name__}: {error}); mend that package"
+        return _fail(problems, _join(path, tag), fault)
+
+
+def option_of(part: Extension, place: Any, tag: str) -> Any:
+    """Return the dataclass that a package gives for a ``place``; ExtensionError if it is none."""
+    option = part.load()
     is_option = isinstance(option, type) and issubclass(option, place) and not isabstract(option)
-    if not is_option or get_args(field_hints(option).get(tag)) != (part.name,):
+    is_own = is_option and "__dataclass_fields__" in vars(option)
+    if not is_own or get_args(field_hints(option).get(tag)) != (part.name,):
         rule = f"is announced by the package {part.package} {part.version}, but what that gives is"
-        return _fail(
-            problems,
-            _join(path, tag),
+        raise ExtensionError(
             f"{part.name} {rule} no frozen dataclass that derives from {place.__name__}, with its "
-            f"methods and the field {tag}: Literal[{part.name!r}]",
+            f"methods and the field {tag}: Literal[{part.name!r}]"
         )
-    return _read_dataclass(option, data, path, problems)
+    return option
 
 
 def own_options(options: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpsearch.extensions import installed
+from hpsearch.extensions import forget_installed
 
 Points = Mapping[str, Mapping[str, str]]  # by kind and name: module:attribute
 
@@ -33,7 +33,7 @@ def on_path(*folders: Path) -> Iterator[None]:
     known = {*sys.modules}
     sys.path[:0] = map(str, folders)
     importlib.invalidate_caches()
-    installed.cache_clear()
+    forget_installed()
     try:
         yield
     finally:
@@ -41,4 +41,4 @@ def on_path(*folders: Path) -> Iterator[None]:
             sys.path.remove(str(folder))
             for module in {path.stem for path in folder.glob("*.py")} - known:
                 sys.modules.pop(module, None)
-        installed.cache_clear()
+        forget_installed()

@@ -113,6 +113,22 @@ class Unfinished(options.SamplerExtension):
 
 
 @dataclass(frozen=True)
+class Refusing(options.SamplerExtension):
+    name: Literal["refusing"]
+
+    def __post_init__(self):
+        raise ValueError("not on Fridays")
+
+    def build(self, seed):
+        return optuna.samplers.RandomSampler(seed)
+
+
+class Plain(Uniform):
+    name: Literal["plain"]
+    depth: int
+
+
+@dataclass(frozen=True)
 class Misnamed(options.SamplerExtension):
     name: Literal["another"]
 
@@ -121,31 +137,35 @@ class Misnamed(options.SamplerExtension):
 """
 POINTS = {
     "samplers": {
-        "uniform": "tried:Uniform",
-        "unfinished": "tried:Unfinished",
-        "misnamed": "tried:Misnamed",
-        "function": "tried:removed",
-        "absent": "tried:Absent",
+        "uniform": "tried_parts:Uniform",
+        "unfinished": "tried_parts:Unfinished",
+        "misnamed": "tried_parts:Misnamed",
+        "refusing": "tried_parts:Refusing",
+        "plain": "tried_parts:Plain",
+        "a/b": "tried_parts:Uniform",
+        "function": "tried_parts:removed",
+        "absent": "tried_parts:Absent",
         "broken": "broken:Sampler",
-        "twice": "tried:Uniform",
-        "random": "tried:Uniform",
+        "twice": "tried_parts:Uniform",
+        "random": "tried_parts:Uniform",
     },
-    "executors": {"here": "tried:Here"},
-    "pruners": {"patient": "tried:Patient"},
-    "encoders": {"rows": "tried:Rows"},
-    "mutations": {"same": "tried:Same"},
-    "crossovers": {"halves": "tried:Halves"},
-    "rewards": {"removed": "tried:removed", "gone": "tried:Gone"},
-    "hosts": {"balanced": "tried:host"},
-    "agents": {"last": "tried:agent"},
+    "executors": {"here": "tried_parts:Here"},
+    "pruners": {"patient": "tried_parts:Patient"},
+    "encoders": {"rows": "tried_parts:Rows"},
+    "mutations": {"same": "tried_parts:Same"},
+    "crossovers": {"halves": "tried_parts:Halves"},
+    "rewards": {"removed": "tried_parts:removed", "gone": "tried_parts:Gone"},
+    "hosts": {"balanced": "tried_parts:host"},
+    "agents": {"last": "tried_parts:agent"},
 }
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     first, second = tmp_path / "first", tmp_path / "second"
-    write_package(first, POINTS, {"tried": SOURCE, "broken": "raise RuntimeError('no licence')"})
-    write_package(second, {"samplers": {"twice": "tried:Patient"}}, {}, package="rival")
+    broken = "raise RuntimeError('no licence')"
+    write_package(first, POINTS, {"tried_parts": SOURCE, "broken": broken})
+    write_package(second, {"samplers": {"twice": "tried_parts:Patient"}}, {}, package="rival")
     with on_path(first, second):
         yield first, second
 
@@ -156,9 +176,9 @@ def sampler(data: dict[str, Any]) -> Any:
 
 @pytest.mark.usefixtures("folders")
 def test_options_of_another_package_are_read_as_ours_are() -> None:
-    assert "tried" not in sys.modules
+    assert "tried_parts" not in sys.modules
     sampler({"name": "tpe"})
-    assert "tried" not in sys.modules, "a package is imported when a file names its part"
+    assert "tried_parts" not in sys.modules, "a package is imported when a file names its part"
     read = sampler({"name": "uniform", "width": 4})
     assert (read.name, read.width) == ("uniform", 4)
     assert to_plain(read) == {"name": "uniform", "width": 4}
@@ -172,11 +192,14 @@ def test_options_of_another_package_are_read_as_ours_are() -> None:
     ("name", "sentence"),
     [
         ("unfinished", "derives from SamplerExtension, with its methods and the field name: Lit"),
+        ("refusing", r"cannot be read \(ValueError: not on Fridays\); mend that package"),
+        ("plain", "is no frozen dataclass"),
+        ("a/b", "must be called by letters, digits and _ - ., and not learner, panel, program"),
         ("misnamed", r"the field name: Literal\['misnamed'\]"),
         ("function", "is announced by the package tried 1.2, but what that gives is no frozen"),
         ("absent", r"package tried 1.2 \(AttributeError: .*mend or reinstall that package"),
         ("broken", r"package tried 1.2 \(RuntimeError: no licence\)"),
-        ("twice", "announced by several packages, as tried:Patient, tried:Uniform; uninstall all"),
+        ("twice", "by several packages, as tried_parts:Patient, tried_parts:Uniform; uninstall"),
         ("unifrom", r"unknown name 'unifrom' \(did you mean 'uniform'\?\); valid: .*tpe, twice"),
     ],
 )
@@ -187,7 +210,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str) 
 
 
 def test_without_the_package_the_names_that_are_left_are_listed(tmp_path: Path) -> None:
-    write_package(tmp_path, {"rewards": {"sooner": "tried:removed"}}, {"tried": SOURCE})
+    write_package(tmp_path, {"rewards": {"sooner": "tried_parts:removed"}}, {"tried_parts": SOURCE})
     config = apply(CONFIGS["dqn"], {"reward": "sooner"})
     with on_path(tmp_path):
         assert read_config(config, source="").reward == "sooner"
@@ -300,7 +323,7 @@ def test_doctor_and_provenance_name_the_packages() -> None:
 
 @pytest.mark.slow
 def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
-    write_package(tmp_path / "package", POINTS, {"tried": SOURCE})
+    write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
     executor = {"name": "here", "jobs": 2, "members_per_job": 2, "poll_seconds": 0.2}
     write_study(tmp_path, {"sampler": {"name": "uniform"}, "executor": executor})
     path = {"PYTHONPATH": str(tmp_path / "package")}

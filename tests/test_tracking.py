@@ -196,7 +196,7 @@ def test_runs_of_wandb_are_kept_in_files_without_a_network(tmp_path, monkeypatch
     write_study(tmp_path, STUDY | {"track": [{"name": "wandb", "project": "tests"}]})
     hpsearch(tmp_path, "run", "study.yaml")
     until_sent(tmp_path, "wandb")
-    files = sorted(map(str, (tmp_path / "runs/tiny/tracker-wandb").rglob("*.wandb")))
+    files = sorted(map(str, (tmp_path / "runs/tiny/wandb").rglob("*.wandb")))
     done = subprocess.run(
         [sys.executable, "-c", READ_WANDB, *files], capture_output=True, text=True, check=True
     )

@@ -58,7 +58,8 @@ def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
         max_steps=STANDARD_GAME.max_steps,
         exploration=0.0,
         modes=MODES[:1],
-        is_deterministic=name not in ("random", "random_pair"),  # which draw their moves
+        # Those of other packages may draw their moves, as the random ones do.
+        is_deterministic=name in {*HOSTS.own, *AGENTS.own} - {"random", "random_pair"},
     )
 
 

@@ -83,7 +83,9 @@ class Executor(Protocol):
         """Ask running jobs to save their trials and leave; those that have left are left alone."""
         ...
 
-    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None: ...
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """End jobs; what they may still write before they end counts for nothing."""
+        ...
 
     def log(self, job: JobDir, job_id: str) -> Path:
         """Return the file of what the job printed; it may not be there."""

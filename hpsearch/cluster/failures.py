@@ -84,11 +84,9 @@ class StopFlag:
 
 
 @contextmanager
-def stop_flag(
-    signals: tuple[signal.Signals, ...] = STOP_SIGNALS, flag: StopFlag | None = None
-) -> Iterator[StopFlag]:
-    """Give a flag, or this one, that the signals set while the block runs; main thread only."""
-    flag = flag or StopFlag()
+def stop_flag(signals: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[StopFlag]:
+    """Give a flag that the signals set while the block runs; main thread only."""
+    flag = StopFlag()
     previous = {number: signal.signal(number, flag.set) for number in signals}
     previous[SAVE_SIGNAL] = signal.signal(SAVE_SIGNAL, flag.ask_for_save)
     try:

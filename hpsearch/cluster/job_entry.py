@@ -21,12 +21,7 @@ def train(job_folder: str) -> None:
     # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
     job = JobDir(Path(job_folder))
     with stop_flag() as flag:
-        train_until(flag, job)
-
-
-def train_until(flag: StopFlag, job: JobDir) -> None:
-    """Do a job with all its ranks on this machine, until the flag asks to leave."""
-    _train(job, flag, job.plan.required().ranks)
+        _train(job, flag, job.plan.required().ranks)
 
 
 def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], counts: Sequence[int]) -> None:

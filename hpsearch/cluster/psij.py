@@ -158,8 +158,6 @@ class PsijExecutor:
         self._end([job_id for job, job_id in jobs if not job.started.exists()])
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        for job, _ in jobs:
-            job.is_cancelled.touch()
         self._end([job_id for _, job_id in jobs])
 
     def _end(self, job_ids: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ class StudyDir(Folder):
 
     def tracker(self, name: str) -> Path:
         """Return the folder of a tracker's own files."""
-        return self.root / f"tracker-{name}"
+        return self.root / (name if name == "wandb" else f"tracker-{name}")
 
     def tracked(self, tracker: str) -> Path:
         """Return the file of what a tracker has been sent."""
@@ -182,7 +182,6 @@ class JobDir(Folder):
     submitted = Record(records.SubmittedJob, "submitted.json")  # its id, by schedulers of PSI/J
     started = Place("started")  # there once such a job has begun
     is_to_leave = Place("is-to-leave")  # there once it is asked to leave
-    is_cancelled = Place("is-cancelled")  # there once it is not to save anything
     setup = Place("setup.sh")  # what such a job does first
     log = Place("0_log.out")  # what it printed
     logs = Place("*_log.out")  # pattern of the executor's log files

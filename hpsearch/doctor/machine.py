@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Final
 
 import psutil
 
@@ -23,9 +24,19 @@ from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
-from hpsearch.extensions import ExtensionError, all_installed
+from hpsearch.extensions import ExtensionError, Kind, all_installed
 from hpsearch.files import flush, last_lines
+from hpsearch.population.operators.options import CrossoverExtension, MutationExtension
+from hpsearch.schema import option_of
+from hpsearch.study.options import (
+    ExecutorExtension,
+    PrunerExtension,
+    SamplerExtension,
+    TrackerExtension,
+)
 from hpsearch.study.spec import Study
+from hpsearch.trainers.config import AlgorithmExtension
+from hpsearch.trainers.config.players import EncoderExtension
 
 NETWORK = (
     *("nfs", "lustre", "gpfs", "beegfs", "cifs", "smb", "fuse", "ceph", "glusterfs"),
@@ -254,14 +265,31 @@ def check_versions(tested: Mapping[str, str] = TESTED) -> Iterator[Finding]:
             yield error(f"{note}; install hpsearch again with: {INSTALL}", package)
 
 
+PLACES: Final[Mapping[Kind, tuple[type, str]]] = {
+    "algorithms": (AlgorithmExtension, "algorithm"),
+    "crossovers": (CrossoverExtension, "name"),
+    "encoders": (EncoderExtension, "name"),
+    "executors": (ExecutorExtension, "name"),
+    "mutations": (MutationExtension, "name"),
+    "pruners": (PrunerExtension, "name"),
+    "samplers": (SamplerExtension, "name"),
+    "trackers": (TrackerExtension, "name"),
+}
+"""what options of other packages derive from, and the field that names them; the rest, rewards and
+players, are functions"""
+
+
 def check_extensions() -> Iterator[Finding]:
-    """Load every part that other packages announce."""
+    """Load every part that other packages announce, as files that name it do."""
     for part in all_installed():
         try:
-            part.load()
+            if part.kind in PLACES:
+                option_of(part, *PLACES[part.kind])
+            elif not callable(part.load()):
+                raise ExtensionError(f"{part} must be a function")
             yield ok(str(part), "extensions")
-        except ExtensionError as broken:
-            yield error(str(broken), "extensions")
+        except Exception as broken:  # whatever the code of another package raises
+            yield error(f"{part}: {broken}", "extensions")
 
 
 def _compare(name: str, installed: str, tested: str) -> Finding:

@@ -32,6 +32,7 @@ from hpsearch.export.greedy import (
     trained_actions,
 )
 from hpsearch.game.random import derive_key
+from hpsearch.trainers.config.players import EncoderExtension
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.rollouts import game_config
 
@@ -56,8 +57,21 @@ def _without_places(program: ExportedProgram) -> ExportedProgram:
 
 
 def write_program(path: Path, player: SavedPlayer, role: str, positions: SamplePositions) -> None:
-    """Write a greedy policy; HpsearchError if it plays otherwise than its player."""
-    save_program(path, player, role, FORMAT)
+    """Write a greedy policy; HpsearchError if it plays otherwise than its player.
+
+    Or if torch cannot trace the encoder of another package.
+    """
+    encoder = player.config.learning()[role].encoder
+    try:
+        save_program(path, player, role, FORMAT)
+    except Exception as error:
+        if not isinstance(encoder, EncoderExtension):
+            raise
+        raise HpsearchError(
+            f"torch cannot export the {role}: its encoder {encoder.name} is no fixed sequence of "
+            f"operations on tensors ({type(error).__name__}: {error}); hold it to "
+            "hpsearch.testing.game_parts.check_encoder"
+        ) from error
     differing = differing_actions(path, player, role, FORMAT, positions)
     if differing:
         raise HpsearchError(

@@ -3,8 +3,8 @@
 Axes: P = 1, the child; in the test R samples of the starts.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from operator import add
 from typing import Final, assert_never
 
@@ -74,8 +74,7 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation.safe_mutation(first, seen, bound=most, measure=how, stream=stream)
         case options.MutationExtension():
-            mutated: Network = operator.child(first, stream)
-            return mutated
+            return _fitting(operator.name, partial(operator.child, first, stream), first)
         case options.DistillationCrossover(learning=learning):
             seen = _met_positions(role, parents, seed)
             return distilled(first, second, first, seen=seen, options=learning, stream=stream)
@@ -89,13 +88,31 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             share = _number(operator.share, first)
             mixed = weights.aligned_average(first, second, share=share)
         case options.CrossoverExtension():
-            mixed = operator.child(first, second, stream)
+            child = partial(operator.child, first, second, stream)
+            mixed = _fitting(operator.name, child, first)
         case _:
             assert_never(operator)
     if not mixed.statistics.shape[1]:
         return mixed
     # Batch norms must know what the mixture computes itself, not what its parents did.
     return weights.with_statistics_of(mixed, _met_positions(role, parents, seed).features)
+
+
+def _fitting(name: str, child: Callable[[], Network], parent: Network) -> Network:
+    """Return what another package's operator makes; ValueError if it is no child of its parent's.
+
+    Or if that fails.
+    """
+    try:
+        made = child()
+        is_alike = made.structure == parent.structure and made.weights.shape == parent.weights.shape
+        is_finite = bool(made.weights.isfinite().all() and made.statistics.isfinite().all())
+    except Exception as error:  # whatever the code of another package raises
+        raise ValueError(f"the operator {name} failed ({type(error).__name__}: {error})") from error
+    if not (is_alike and is_finite):
+        rule = "the structure of its parent's" if not is_alike else "finite weights"
+        raise ValueError(f"the child by the operator {name} must have {rule}, but has not")
+    return made
 
 
 def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetPositions:

@@ -1,6 +1,6 @@
 """What every training algorithm promises, on P members that may differ wherever members may.
 
-Configurations are of one shape and of a tiny game; `PROMISES` are all functions below.
+Configurations are of one shape and of a tiny game, two at least; `PROMISES` lists the functions.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +37,20 @@ def state_of(trainer: AnyTrainer) -> State:
 
 def row(state: State, member: int) -> State:
     return {name: tensor[member] for name, tensor in state.items()}
+
+
+def training_changes_what_every_role_plays_by(
+    configs: Sequence[CommonConfig], folder: Path
+) -> None:
+    assert len(configs) >= 2, "promises are made to two members or more"
+    trainer = build(configs)
+    before = state_of(trainer)
+    trainer.train(NUM_STEPS)
+    for learner in trainer.learners:
+        weights = before[f"{learner.name}.net.weights"]
+        moved = (learner.net.weights - weights).abs().amax(dim=1)
+        assert (moved > 0).all(), f"the {learner.name} of some member learns nothing"
+        assert not torch.equal(weights[0], weights[1]), "members with other seeds begin alike"
 
 
 def members_train_as_they_do_alone(configs: Sequence[CommonConfig], folder: Path) -> None:
@@ -138,6 +152,7 @@ def a_member_that_diverges_harms_itself_alone(
         learner.net.weights[0] = torch.inf
     trainer.train(HALF)
     healthy.train(HALF)
+    assert len(configs) >= 2, "promises are made to two members or more"
     assert trainer.is_finite() == [False, *[True] * (len(configs) - 1)], "divergence is not seen"
     for member in range(1, len(configs)):
         assert_same(row(trainer.state(), member), row(healthy.state(), member))
@@ -145,6 +160,7 @@ def a_member_that_diverges_harms_itself_alone(
 
 Promise = Callable[[Sequence[CommonConfig], Path], None]
 PROMISES: Final[tuple[Promise, ...]] = (
+    training_changes_what_every_role_plays_by,
     members_train_as_they_do_alone,
     seeds_decide_everything,
     steps_may_be_made_in_any_portions,

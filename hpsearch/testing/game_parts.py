@@ -10,7 +10,10 @@ from hpsearch.game import rules
 from hpsearch.game.players import AgentPlayer, HostPlayer
 from hpsearch.game.random import random_starts
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.config.players import EncoderExtension
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.players import ROLES, EncoderExtension
+from hpsearch.trainers.config.weight_layout import Inputs, Tower, num_actions
+from hpsearch.trainers.networks import Arithmetic, Network
 
 NUM_GAMES: Final = 64
 SIZES: Final = ((2, 3), (3, 5), (4, 20))  # coordinates, points
@@ -40,6 +43,11 @@ def _positions() -> Iterator[Tensor]:
             points = rules.move(points, subset, torch.full((NUM_GAMES,), axis))
 
 
+def _rows(of_games: Tensor) -> Tensor:
+    """Return (B, ...) as (2, B / 2, ...)."""
+    return of_games.reshape(2, -1, *of_games.shape[1:])
+
+
 def _noise(seed: int) -> Tensor:
     return Stream(torch.tensor([seed])).uniform(NUM_GAMES)[0]
 
@@ -58,7 +66,7 @@ def check_reward(reward: rules.Reward) -> None:
         assert all(map(torch.equal, given, before)), "a reward changes no argument"
         alone = reward(*(tensor[3:4] for tensor in given))
         assert torch.equal(alone, earned[3:4]), "the reward of a game depends on no other game"
-        in_rows = reward(*(tensor.unflatten(0, (2, -1)) for tensor in given))
+        in_rows = reward(*map(_rows, given))
         assert torch.equal(in_rows.flatten(), earned), "games may stand in rows, P members with B"
 
 
@@ -73,6 +81,8 @@ def check_host(host: HostPlayer) -> None:
         is_action = (action >= 0) & (action < num_actions)
         assert is_action.all(), f"actions lie in 0..{num_actions - 1}"
         assert torch.equal(points, before), "a host changes no points"
+        in_rows = host(_rows(points), _rows(noise))
+        assert torch.equal(in_rows.flatten(), action), "games may stand in rows, P members with B"
         assert torch.equal(host(points[5:6], noise[5:6]), action[5:6]), "a game is played by itself"
 
 
@@ -87,19 +97,44 @@ def check_agent(agent: AgentPlayer) -> None:
         assert axis.shape == noise.shape, f"an agent has a coordinate a game, not {axis.shape}"
         rules.check_move(subset, axis)
         assert torch.equal(points, before), "an agent changes no points"
+        in_rows = agent(_rows(points), _rows(subset), _rows(noise))
+        assert torch.equal(in_rows.flatten(), axis), "games may stand in rows, P members with B"
         alone = agent(points[5:6], subset[5:6], noise[5:6])
         assert torch.equal(alone, axis[5:6]), "a game is played by itself"
 
 
 def check_encoder(encoder: EncoderExtension) -> None:
-    """Promise as many features as it says, of each game alone."""
+    """Promise as many features as it says, of each game alone, by operations that can be exported.
+
+    Those are the same whatever the points are: an ``if`` on a number of a tensor is none.
+    """
     for points in _positions():
         shape = points.shape[1:]
-        seen = rules.observe(points).unflatten(1, shape).unflatten(0, (2, -1))
+        seen = _rows(rules.observe(points).unflatten(1, shape))
+        before = seen.clone()
         features = encoder.features(seen)
+        assert torch.equal(seen, before), "an encoder changes no points"
         expected = (*seen.shape[:2], encoder.num_features(*shape))
         assert features.shape == expected, f"features are {expected}, not {tuple(features.shape)}"
         assert features.dtype == seen.dtype, f"features are {seen.dtype}, not {features.dtype}"
         assert features.isfinite().all(), "features are finite, also where points are padding"
         alone = encoder.features(seen[1:, 5:6])
         torch.testing.assert_close(alone, features[1:, 5:6], msg="a game is seen by itself")
+    _check_exported(encoder)
+
+
+def _check_exported(encoder: EncoderExtension) -> None:
+    # Imported here, as torch.export loads compilers, which nothing else here needs.
+    from hpsearch.export.folder import FORMAT
+    from hpsearch.export.greedy import greedy_policy
+    from hpsearch.export.programs import traced
+
+    dimension, num_points = SIZES[1]
+    for role in ROLES:
+        inputs = Inputs(num_points, dimension, dimension if role == "agent" else 0)
+        tower = Tower(encoder, parse((4,)), "relu", num_actions(role, dimension))
+        net = Network(inputs, [tower], Arithmetic("fp32", "off"), Stream(torch.tensor([1])))
+        try:
+            traced(greedy_policy(role, net, FORMAT, autocast=True))
+        except Exception as error:
+            raise AssertionError(f"torch cannot export the encoder: {error}") from error

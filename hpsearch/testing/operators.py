@@ -1,4 +1,4 @@
-"""What mutations and crossovers promise, on networks with every kind of layer."""
+"""What mutations and crossovers promise, on networks of several encoders, layers and towers."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,12 +9,18 @@ import torch
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators.options import CrossoverExtension, MutationExtension
 from hpsearch.trainers.config.net_arch import parse
-from hpsearch.trainers.config.players import AttentionEncoder, Encoder, FlattenEncoder
+from hpsearch.trainers.config.players import (
+    AttentionEncoder,
+    DeepSetsEncoder,
+    Encoder,
+    FlattenEncoder,
+)
 from hpsearch.trainers.config.weight_layout import Inputs, Tower
 from hpsearch.trainers.networks import Arithmetic, Network
 
 ENCODERS: Final[tuple[Encoder, ...]] = (
     FlattenEncoder("flatten", 3),
+    DeepSetsEncoder("deep_sets", (7, 6), "mean"),
     AttentionEncoder("attention", width=8, heads=2, blocks=1),
 )
 NET_ARCHES: Final[tuple[tuple[Any, ...], ...]] = ((), (6, "b", "r8", "rl8", "l"))
@@ -35,9 +41,11 @@ def check_crossover(operator: CrossoverExtension) -> None:
 def _parents() -> Iterator[tuple[Network, Network]]:
     for encoder in ENCODERS:
         for net_arch in NET_ARCHES:
-            tower = Tower(encoder, parse(net_arch), "relu", num_outputs=4)
+            policy = Tower(encoder, parse(net_arch), "relu", num_outputs=4)
+            value = Tower(encoder, parse(net_arch), "relu", num_outputs=1, dueling=True)
+            towers = [policy, value]
             first, second = (
-                Network(Inputs(4, 3, 0), [tower], Arithmetic("fp32", "off"), _stream(seed))
+                Network(Inputs(4, 3, 0), towers, Arithmetic("fp32", "off"), _stream(seed))
                 for seed in (1, 2)
             )
             yield first, second
@@ -52,9 +60,12 @@ def _check(make: Callable[[Stream], Network], parents: list[Network]) -> None:
     child, again = make(_stream(9)), make(_stream(9))
     assert child.structure == parents[0].structure, "a child has its parents' structure"
     assert child.weights.shape == parents[0].weights.shape, "a child is one member"
-    assert child.weights.isfinite().all(), "a child's weights are finite"
-    assert torch.equal(child.weights, again.weights), "the same seed gives the same child"
+    for own, its in ((child.weights, again.weights), (child.statistics, again.statistics)):
+        assert own.isfinite().all(), "a child's weights and statistics are finite"
+        assert torch.equal(own, its), "the same seed gives the same child"
     for net, (weights, statistics) in zip(parents, before, strict=True):
         is_same = torch.equal(net.weights, weights) and torch.equal(net.statistics, statistics)
         assert is_same, "parents stay as they are"
-        assert child.weights.data_ptr() != net.weights.data_ptr(), "a child has its own memory"
+        for own, its in ((child.weights, net.weights), (child.statistics, net.statistics)):
+            is_own = not own.numel() or own.data_ptr() != its.data_ptr()
+            assert is_own, "a child has its own memory"

@@ -1,6 +1,7 @@
 """What samplers, pruners and trackers promise."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -53,9 +54,10 @@ def _suggestions(options: SamplerExtension, *, is_killed: bool) -> list[dict[str
 
 def check_pruner(options: PrunerExtension) -> None:
     """Promise the same decisions after a driver was killed, and none against the only trial."""
-    assert _pruned(options, is_killed=False) == _pruned(options, is_killed=True), (
-        "what is pruned depends on nothing but the storage"
-    )
+    pruned = _pruned(options, is_killed=False)
+    again = _pruned(options, is_killed=True)
+    assert pruned == again, "what is pruned depends on nothing but the storage"
+    assert 0 not in {number for number, _ in pruned}, "the only trial is pruned by nothing"
 
 
 def _pruned(options: PrunerExtension, *, is_killed: bool) -> list[tuple[int, int]]:
@@ -99,6 +101,8 @@ def check_tracker(opened: Callable[[], TrackerRuns]) -> None:
     runs.close()
     runs = opened()  # it was killed after this run had begun, and nothing noted that
     assert runs.begin(start, None) == run, "the same key is the same run"
+    other = runs.begin(replace(start, trial=4, key="study-key-4"), None)
+    assert other != run, "another key is another run"
     runs.log(run, points[:2])
     runs = opened()
     assert runs.begin(start, run) == run, "a run that is known goes on"

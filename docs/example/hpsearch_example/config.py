@@ -1,6 +1,6 @@
 """The configuration of REINFORCE: what a trainer file says. No torch is imported here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -41,6 +41,11 @@ class ReinforceConfig(AlgorithmExtension):
 
     def rows_learned(self, role: str) -> int:
         return self.rows_of_update(role)
+
+    def check(self) -> Iterator[str]:
+        yield from super().check()
+        if self.rollouts.mode == "actors":
+            yield "rollouts.mode must be inline: what older policies played would mislead this one"
 
     def trainer(self) -> type["ReinforceTrainer"]:
         from hpsearch_example.trainer import ReinforceTrainer

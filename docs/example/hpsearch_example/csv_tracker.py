@@ -1,7 +1,7 @@
 """A tracker: a file of comma-separated values, a line for each number of each trial."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,10 @@ class CsvTracker(TrackerExtension):
     name: Literal["csv"]
     delimiter: str = ","
     """between two values of a line"""
+
+    def check(self) -> Iterator[str]:
+        if len(self.delimiter) != 1:
+            yield f"delimiter must be one character, but is {self.delimiter!r}"
 
     def open(self, study: str, folder: Path) -> "CsvRuns":
         folder.mkdir(parents=True, exist_ok=True)

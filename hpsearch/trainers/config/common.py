@@ -354,6 +354,18 @@ class AlgorithmExtension(CommonConfig, ABC):
     KIND: ClassVar[Kind] = "algorithms"
 
     @abstractmethod
+    def players(self) -> Mapping[str, PlayerConfig | None]: ...
+
+    @abstractmethod
+    def towers(self, role: str) -> tuple[Tower, ...]: ...
+
+    @abstractmethod
+    def rows_of_update(self, role: str) -> int: ...
+
+    @abstractmethod
+    def rows_learned(self, role: str) -> int: ...
+
+    @abstractmethod
     def trainer(self) -> type[Any]:
         """Return the class, a `Trainer`, that trains by such configurations.
 
