@@ -11,6 +11,9 @@ from pathlib import Path
 
 from hpsearch.package import FOLDER
 
+UNHEARD = (signal.SIGINT, signal.SIGHUP)
+"""Ctrl-C and a hang-up, which stay blocked in jobs"""
+
 
 @contextmanager
 def changed_environment(

@@ -1,6 +1,5 @@
 """Jobs as processes of this machine."""
 
-import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -9,7 +8,7 @@ from pathlib import Path
 import psutil
 import submitit
 
-from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
+from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
 from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
 from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.machine import NO_GPUS, GpuShare
@@ -18,8 +17,6 @@ from hpsearch.errors import unwritten
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
-UNHEARD = (signal.SIGINT, signal.SIGHUP)
-"""Ctrl-C and a hang-up, which stay blocked in jobs"""
 NAMING_SECONDS = 1.0
 """for which a process may have no command line: while it starts, and while it ends"""
 

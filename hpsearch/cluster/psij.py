@@ -17,14 +17,13 @@ from typing import Any, Final
 
 import psutil
 
-from hpsearch.cluster.child_processes import blocked, changed_environment, same_code
+from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
 from hpsearch.cluster.executor import (
     JobStatus,
     Phase,
     SchedulerSilentError,
     SubmissionRefusedError,
 )
-from hpsearch.cluster.local import UNHEARD
 from hpsearch.cluster.records import SubmittedJob
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import UsageError, unwritten
