@@ -33,6 +33,18 @@ PATIENCE_SECONDS: Final = 30.0
 """in which a scheduler may not know yet of what it has taken"""
 ANSWER_SECONDS: Final = 60.0
 
+UNFINISHED: Final[Mapping[str, Sequence[str]]] = {
+    "slurm": (
+        *("squeue", "--me", "--noheader", "--array", "--format=%i"),
+        "--states=PENDING,RUNNING,SUSPENDED,COMPLETING",
+    ),
+    "lsf": ("bjobs", "-noheader", "-o", "jobid"),
+}
+"""What lists the ids of a user's jobs that wait or run, by scheduler. PSI/J's own list has ended
+jobs, too; and it reads no job's state once one has failed for a reason that it does not know.
+"""
+NONE_UNFINISHED: Final = "No unfinished job found"  # says bjobs, and may fail
+
 
 class PsijExecutor:
     max_batch = 1
@@ -139,9 +151,11 @@ class PsijExecutor:
         try:
             if not isinstance(self._executor, self._batch):
                 return {str(job_id) for job_id in self._executor.list()}
-            # Its list has jobs that have ended, too.
-            command = self._executor.get_status_command(job_ids)
+            unfinished = UNFINISHED.get(self._executor.name)
+            command = unfinished or self._executor.get_status_command(job_ids)
             done = run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+            if unfinished and (done.returncode == 0 or NONE_UNFINISHED in done.stderr):
+                return set(done.stdout.split())
             said = done.stdout or done.stderr
             states = self._executor.parse_status_output(done.returncode, said)
         except Exception as error:  # whatever PSI/J raises where it does not know what was said

@@ -51,7 +51,15 @@ def executor(
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("executor")
-def test_psij_keeps_the_promises_here_too(tmp_path: Path, plain_config) -> None:
+def test_psij_keeps_the_promises_here_too(
+    slurm_cluster: SlurmCluster, tmp_path: Path, plain_config
+) -> None:
+    # PSI/J reads no state of any job while the queue still lists one that was preempted.
+    options = ("--gres=gpu:a100:8", "--nodelist=n1", "--no-requeue")
+    preempted = slurm_cluster.submit("sleep 60", *options)
+    slurm_cluster.wait_for_state(preempted, ["RUNNING"])
+    slurm_cluster.submit("true", *options, "--partition=urgent")
+    slurm_cluster.wait_for_state(preempted, ["PREEMPTED"])
     keep_promises("slurm", tmp_path, plain_config({"evaluation.opponents": ["choose_first"]}))
 
 
