@@ -206,6 +206,13 @@ def test_the_page_compares_ways_seed_by_seed(tmp_path):
     assert hpsearch.endswith("| 3 | 20 [10, 40] |  |")
 
 
+def test_the_readme_shows_the_seconds_of_the_newest_machine():
+    with (rows.REPORTS / "headline.csv").open() as file:
+        table = list(csv.DictReader(file))
+    machine = [row for row in table if row["machine"] == table[-1]["machine"]]
+    assert headline_page.table(machine) in (rows.ROOT / "README.md").read_text()
+
+
 def quick_row(machine: str, commit: str, seconds: float, **changes: str) -> dict[str, str]:
     return {
         "machine": machine,
