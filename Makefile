@@ -87,13 +87,13 @@ beside: dev                            ## of these, those that may run beside ot
 	$(BIN)/python -m pytest $(TOGETHER) --durations=10 -m "slow and not exhaustive and not alone and not slurm"
 
 alone: dev                             ## and those that measure time
-	$(BIN)/python -m pytest -m "slow and alone and not slurm"
+	$(BIN)/python -m pytest --durations=10 -m "slow and alone and not slurm"
 
 exhaustive: dev                        ## every combination of what the slow tests try a few of
 	$(BIN)/python -m pytest $(BESIDE) -m exhaustive
 
 slurm: dev                             ## the tests on a SLURM cluster that they bring up; needs root
-	$(BIN)/python -m pytest -m "slurm and not exhaustive"
+	$(BIN)/python -m pytest --durations=10 -m "slurm and not exhaustive"
 
 simulate: dev                          ## studies on which everything fails, fresh seeds for MINUTES
 	$(BIN)/python tests/simulate.py --minutes $(MINUTES)

@@ -389,6 +389,30 @@ def test_a_study_on_a_healthy_cluster_is_well(place, install):
     assert "gres" not in driver
 
 
+def test_each_profile_of_a_study_is_looked_at(place, install):
+    programs = install()
+    write_trainer(place, {"device": "cuda"})
+    executors = []
+    for name, changes in (("one", {}), ("two", {"partition": "short", "walltime_minutes": 5})):
+        profile = write_profile(place, **changes)
+        profile.rename(place / f"{name}.yaml")
+        executors.append({"name": "slurm", "profile": f"{name}.yaml", "jobs": 1})
+    write_study(place, {"executors": executors, "executor": ..., "storage": "sqlite:///db/x.db"})
+    findings = look("study.yaml", [*nfs(place), FileSystem(place / "db", "ext4")])
+    assert only(findings, "partition of jobs").sentence == "normal takes jobs of 10 minutes"
+    other = only(findings, "partition of jobs by two.yaml")
+    assert other.sentence == "short takes jobs of 5 minutes"
+    times = [
+        next(word for word in line.split() if word.startswith("--time"))
+        for line in (programs / "sbatch.calls").read_text().splitlines()
+    ]
+    assert times == ["--time=10", "--time=30", "--time=5"], "the driver's job is asked for once"
+    assert [name for name in findings if name.startswith("job by")] == [
+        "job by one.yaml",
+        "job by two.yaml",
+    ]
+
+
 def test_without_a_study_slurm_is_looked_at_if_it_is_there(place, install):
     install()
     assert levels(look())["accounting"] == ["ok"]

@@ -156,6 +156,23 @@ def test_what_sbatch_is_asked_is_what_submitit_asks(tmp_path, monkeypatch):
     assert "\n".join(["the driver is submitted with:", "", *shown["driver"]]) in text
 
 
+def test_each_profile_of_a_study_is_shown(tmp_path):
+    for name, minutes in (("one", 60), ("two", 30)):
+        profile = PROFILE | {"walltime_minutes": minutes}
+        (tmp_path / f"{name}.yaml").write_text(yaml_file.dump(profile))
+    slurm = {"name": "slurm", "jobs": 1}
+    executors = [slurm | {"profile": f"{name}.yaml"} for name in ("one", "two")]
+    write_study(tmp_path, {"executors": executors, "executor": ...})
+    shown = read(tmp_path, "validate", "study.yaml")["sbatch"]
+    assert {key: [line for line in lines if "--time" in line] for key, lines in shown.items()} == {
+        "trials by one.yaml": ["#SBATCH --time=60"],
+        "driver": [f"#SBATCH --time={PROFILE['driver']['walltime_minutes']}"],
+        "trials by two.yaml": ["#SBATCH --time=30"],
+    }
+    text = hpsearch(tmp_path, "validate", "study.yaml").stdout
+    assert "a job of trials by two.yaml is submitted with:" in text
+
+
 def test_a_study_for_this_machine_asks_slurm_nothing(tmp_path):
     write_study(tmp_path)
     assert read(tmp_path, "validate", "study.yaml")["sbatch"] == {}

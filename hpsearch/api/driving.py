@@ -171,7 +171,7 @@ class Drive:
                 return changed
             if not self._flag.is_set:
                 forget_start(self._folder)
-            elif not self._is_detached and isinstance(self._study.spec.executor, LocalOptions):
+            elif not self._is_detached and isinstance(self._study.executor, LocalOptions):
                 self._save_trials(driver)
             driver.write_snapshot()
             return view

@@ -6,7 +6,7 @@ from pathlib import Path
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores, useful_threads
-from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
 from hpsearch.errors import UsageError
@@ -20,7 +20,7 @@ LOCAL_PILOT_SECONDS = 10.0
 
 
 def build_executor(study: Study, folder: StudyDir) -> Executor:
-    withheld, options = secret_variables(study.spec), study.spec.executor
+    withheld, options = secret_variables(study.spec), study.executor
     if isinstance(options, LocalOptions):
         gpus = gpu_share(study)
         at_once = min(options.jobs, gpus.max_jobs or options.jobs)
@@ -38,10 +38,15 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
         needs = JobNeeds(study.gpus_per_job, pilot_seconds=wait, withheld=withheld)
         return options.build(study.path, folder.root, needs)
     # Imported here: to submit elsewhere needs none of it.
-    from hpsearch.cluster.slurm import SlurmExecutor
+    from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 
+    profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
+    allowances = [Allowance(profiles[0])]
+    if len(profiles) > 1:
+        pairs = zip(profiles, study.on_slurm, strict=True)
+        allowances = [Allowance(profile, executor.jobs) for profile, executor in pairs]
     return SlurmExecutor(
-        _profile(study, options),
+        allowances,
         folder,
         ranks=options.ranks,
         min_ranks=options.min_ranks,
@@ -83,21 +88,23 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     wants; if it has fewer than all jobs together want, that is said. Raises UsageError if they
     would never be taken, or the scheduler gives no answer.
     """
-    if isinstance(study.spec.executor, LocalOptions):
-        gpus, num_jobs = gpu_share(study), study.spec.executor.jobs
+    if isinstance(study.executor, LocalOptions):
+        gpus, num_jobs = gpu_share(study), study.executor.jobs
         if gpus.shortage is not None:
             raise UsageError(f"{study.spec.name} cannot train here: {gpus.shortage}")
         if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
             say(gpus.jobs_text(num_jobs))
         return
-    if isinstance(study.spec.executor, ExecutorExtension):
-        return
+    for place, executor in enumerate(study.on_slurm):
+        _check_paths(folder)
+        _ask_sbatch(study, executor, with_driver=with_driver and place == 0)
+
+
+def _ask_sbatch(study: Study, options: SlurmOptions, *, with_driver: bool) -> None:
     from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
     from hpsearch.cluster.slurm_profile import driver_options, trial_options
 
-    options = study.spec.executor
-    profile = _profile(study, options)
-    _check_paths(folder)
+    profile = load_profile(study.profile_of(options))
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
         try_submission(calls, trial_options(profile, options.ranks, options.min_ranks))
@@ -133,16 +140,14 @@ def _check_paths(folder: StudyDir) -> None:
 
 def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
     """Start a driver of the study that outlives the terminal; return what was started."""
-    options = study.spec.executor
-    if isinstance(options, SlurmOptions):
-        return submit_driver(_profile(study, options), folder, runs)
+    if study.on_slurm:
+        profile = load_profile(study.profile_of(study.on_slurm[0]))
+        return submit_driver(profile, folder, runs)
     return start_process(folder, runs)
 
 
 def poll_seconds(study: Study) -> float:
-    options = study.spec.executor
+    if study.on_slurm:
+        return min(executor.poll_seconds for executor in study.on_slurm)
+    options = study.executor
     return LOCAL_POLL_SECONDS if isinstance(options, LocalOptions) else options.poll_seconds
-
-
-def _profile(study: Study, options: SlurmOptions) -> SlurmProfile:
-    return load_profile(study.path.parent / options.profile)

@@ -37,7 +37,7 @@ def drive_here(
             return view
         say(f"interrupted; go on with: {command_to_go_on}")
         live = len(view.state.live_jobs())
-        if live and not isinstance(study.spec.executor, LocalOptions):
+        if live and not isinstance(study.executor, LocalOptions):
             end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
             say(f"{live} jobs go on; end them with: {end}")
         return None

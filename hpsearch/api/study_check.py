@@ -17,7 +17,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, HpsearchError, StorageError
 from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
-from hpsearch.study.options import AddressNotice, SlurmOptions
+from hpsearch.study.options import AddressNotice
 from hpsearch.study.spec import Study, load_study, read_sections
 from hpsearch.study.spec_checks import section_problems
 from hpsearch.study.spec_warnings import Example, example_trial, warnings_of
@@ -38,7 +38,8 @@ class StudyCheck:
     """what is allowed and may not be meant, a sentence each"""
     cost: Forecast
     sbatch: Mapping[str, Sequence[str]]
-    """on SLURM, the lines of a script by which trials and driver are submitted"""
+    """on SLURM, the lines of a script by which `driver` and `trials` are submitted; of several
+    profiles, `trials by` each of them"""
     example: Example
     """a trial that the study would train"""
 
@@ -95,16 +96,15 @@ def _missing_secrets(path: Path) -> Iterator[str]:
 
 
 def _sbatch(study: Study) -> dict[str, list[str]]:
-    options = study.spec.executor
-    if not isinstance(options, SlurmOptions):
-        return {}
-    profile = load_profile(study.path.parent / options.profile)
-    trials = trial_options(profile, options.ranks, options.min_ranks)
-    asked = {"trials": trials, "driver": driver_options(profile.driver)}
-    lines = {job: [*map(_quoted, asked[job]), *profile.setup] for job in asked}
-    lines["trials"].append(
-        shlex.join(["srun", *step_options(profile, options.ranks, options.min_ranks)])
-    )
+    lines: dict[str, list[str]] = {}
+    for place, executor in enumerate(study.on_slurm):
+        profile = load_profile(study.profile_of(executor))
+        trials = trial_options(profile, executor.ranks, executor.min_ranks)
+        step = ["srun", *step_options(profile, executor.ranks, executor.min_ranks)]
+        kind = "trials" if len(study.on_slurm) == 1 else f"trials by {executor.profile}"
+        lines[kind] = [*map(_quoted, trials), *profile.setup, shlex.join(step)]
+        if place == 0:
+            lines["driver"] = [*map(_quoted, driver_options(profile.driver)), *profile.setup]
     return lines
 
 

@@ -122,7 +122,10 @@ def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[AuditFinding]:
     ]
 
 
-NOT_SEARCHED = ("storage", "budget", "max_failures", "executor", "prometheus", "notify")
+NOT_SEARCHED = (
+    *("storage", "budget", "max_failures", "executor", "executors"),
+    *("prometheus", "notify", "track"),
+)
 """keys of a study that may change while it goes on"""
 STATES = {RUNNING, *VERBS.values(), *ENDINGS}
 PUT_ASIDE = ".json.damaged"  # end of the name that the driver gives a file which is no request

@@ -19,7 +19,7 @@ class JobStatus:
     ended_at: float | None = None
     """seconds since the epoch, where the executor knows when the job ended"""
     share: float = 1.0
-    """of `Executor.gpus_per_job`, what the job has while it runs: less where it began with fewer"""
+    """of the GPUs that a job asks for, what it has while it runs: less where it began with fewer"""
 
 
 def shared_part(job_id: str) -> str:
@@ -46,15 +46,29 @@ class Executor(Protocol):
     did what it was asked to.
     """
 
-    max_batch: int  # jobs that one submission may hold
     patience: float
     """seconds after its announcement for which a job that cannot be found may still appear"""
-    num_threads: int  # that a rank of a job may use
     ranks: int  # processes of a job that train together
     pilot_seconds: float
     """for which a job that has trained its trials waits for more; 0 if it leaves"""
-    gpus_per_job: float  # that a running job occupies, unless it began with fewer
     max_jobs: int | None  # that can run at once; None where those that have to wait are queued
+
+    # Of the jobs that are submitted next:
+
+    @property
+    def max_batch(self) -> int:
+        """Return how many one submission may hold."""
+        ...
+
+    @property
+    def num_threads(self) -> int:
+        """Return how many a rank of a job may use."""
+        ...
+
+    @property
+    def gpus_per_job(self) -> float:
+        """Return how many a running job occupies, unless it begins with fewer."""
+        ...
 
     @property
     def num_calls(self) -> int: ...

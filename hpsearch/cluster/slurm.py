@@ -4,8 +4,12 @@ One job is one attempt: SLURM is told not to requeue it, since two runs of one a
 told apart. What was preempted goes on as the next attempt, in another job.
 """
 
+import math
+import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import (
     JobStatus,
     SchedulerSilentError,
+    SubmissionRefusedError,
     shared_part,
 )
 from hpsearch.cluster.job_entry import train_as_task
@@ -34,13 +39,26 @@ OF_DRIVER = ("SLURM_NTASKS", "SLURM_NPROCS")
 the driver's number of tasks as theirs"""
 
 
+REST_SECONDS = 300.0
+"""for which a profile by which jobs were refused is not tried where another has room"""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a study may ask for by a profile."""
+
+    profile: SlurmProfile
+    jobs: int | None = None
+    """at once, waiting ones included; None: what the driver submits"""
+
+
 class SlurmExecutor:
     patience = PATIENCE
     max_jobs: int | None = None
 
     def __init__(
         self,
-        profile: SlurmProfile,
+        allowances: Sequence[Allowance],
         study: StudyDir,
         *,
         ranks: int = 1,
@@ -48,23 +66,26 @@ class SlurmExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Submit as ``profile`` says, without the environment variables ``withheld``.
+        """Submit as profiles say, without the environment variables ``withheld``.
 
-        Raises SchedulerUnavailableError if this machine has no SLURM that answers.
+        A job goes by the first of ``allowances`` that has room for it. Raises
+        SchedulerUnavailableError if this machine has no SLURM that answers.
         """
-        self._profile = profile
+        self._allowances = allowances
+        profiles = [allowance.profile for allowance in allowances]
+        self._taken = Counter[int]()
+        """jobs that waited or ran at the last look, and those submitted since, by profile"""
+        self._refused_at: dict[int, float] = {}  # when, by profile
         self._study = study
-        self._calls = slurm_calls.SchedulerCalls(profile.max_calls_per_minute)
-        self._queue = slurm_calls.SlurmQueue(self._calls, study, profile.nodes)
+        self._calls = slurm_calls.SchedulerCalls(min(own.max_calls_per_minute for own in profiles))
+        self._queue = slurm_calls.SlurmQueue(self._calls, study, [own.nodes for own in profiles])
         self._waiting: set[str] = set()  # SLURM jobs that waited at the last look
         self._strays: set[str] = set()
         """SLURM jobs of this study's that the driver did not know at the last look"""
         self.pilot_seconds = pilot_seconds
         self._withheld = withheld
-        self.num_threads = profile.cpus_per_task
         self.ranks = ranks
         self._min_ranks = min_ranks
-        self.gpus_per_job = float(profile.gpus_per_task * ranks)
         try:
             config = slurm_calls.read_config(self._calls)
         except SchedulerSilentError as error:
@@ -73,23 +94,60 @@ class SlurmExecutor:
                 "or give the study the executor local"
             ) from error
         # The indices of an array run from 0 to MaxArraySize - 1.
-        self.max_batch = max(1, int(config.get("MaxArraySize", "1"))) * profile.tasks_per_job
+        self._longest_array = max(1, int(config.get("MaxArraySize", "1")))
 
     @property
     def num_calls(self) -> int:
         return self._calls.num_calls
 
+    # The profile by which the next jobs are submitted.
+
+    def _next(self) -> int:
+        """Return the first that has room and has refused none of late, else the first with room."""
+        places = [place for place in range(len(self._allowances)) if self._room(place) > 0] or [0]
+        since = time.monotonic() - REST_SECONDS
+        return next((n for n in places if self._refused_at.get(n, since) <= since), places[0])
+
+    def _room(self, place: int) -> float:
+        jobs = self._allowances[place].jobs
+        return math.inf if jobs is None else jobs - self._taken[place]
+
+    @property
+    def max_batch(self) -> int:
+        place = self._next()
+        longest = self._longest_array * self._allowances[place].profile.tasks_per_job
+        return max(1, int(min(longest, self._room(place))))
+
+    @property
+    def num_threads(self) -> int:
+        return self._allowances[self._next()].profile.cpus_per_task
+
+    @property
+    def gpus_per_job(self) -> float:
+        return float(self._allowances[self._next()].profile.gpus_per_task * self.ranks)
+
     # Submitting.
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
-        tasks = self._profile.tasks_per_job
+        place = self._next()
+        try:
+            ids = self._submit(jobs, place)
+        except SubmissionRefusedError:
+            self._refused_at[place] = time.monotonic()
+            raise
+        self._taken[place] += len(jobs)
+        return ids
+
+    def _submit(self, jobs: Sequence[JobDir], place: int) -> Mapping[str, str]:
+        profile = self._allowances[place].profile
+        tasks = profile.tasks_per_job
         folders = [str(job.root) for job in jobs]
         groups = [tuple(folders[n : n + tasks]) for n in range(0, len(folders), tasks)]
         self._calls.take_turn()
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
-        name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
-        setup = setup_lines(self._profile, self._code)
-        parameters = sbatch_parameters(self._profile, self.ranks, self._min_ranks)
+        name = self._queue.array_name(jobs[0].name, tasks, len(jobs), place)
+        setup = setup_lines(profile, self._code)
+        parameters = sbatch_parameters(profile, self.ranks, self._min_ranks)
         parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:
@@ -116,13 +174,15 @@ class SlurmExecutor:
         if not jobs:
             return {}
         listed, wanted = self._queue.jobs(), {job.name for job, _ in jobs}
-        self._waiting = {slurm_id for slurm_id, phase, _ in listed if phase == "queued"}
-        self._strays = set()
+        self._waiting = {own.id for own in listed if own.phase == "queued"}
+        self._strays, self._taken = set(), Counter()
         seen: dict[str, JobStatus] = {}
-        for slurm_id, phase, statuses in listed:
-            if phase != "ended" and not wanted & statuses.keys():
-                self._strays.add(slurm_id)
-            seen |= {name: status for name, status in statuses.items() if name in wanted}
+        for own in listed:
+            if own.phase != "ended":
+                self._taken[own.profile] += len(own.jobs)
+                if not wanted & own.jobs.keys():
+                    self._strays.add(own.id)
+            seen |= {name: status for name, status in own.jobs.items() if name in wanted}
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._queue.ends(vanished)
 
@@ -148,7 +208,10 @@ class SlurmExecutor:
     def log(self, job: JobDir, job_id: str) -> Path:
         """Return the file of what the job printed, in the folder of the first job of its array."""
         slurm_id, _, task = job_id.partition(":")
-        index = int(slurm_id.partition("_")[2] or 0)
-        first = int(job.name) - index * self._profile.tasks_per_job - int(task or 0)
-        first_rank = int(task or 0) * self.ranks
-        return job.study.job(f"{first:05d}").root / f"{slurm_id}_{first_rank}_log.out"
+        index, first_rank = int(slurm_id.partition("_")[2] or 0), int(task or 0) * self.ranks
+        files: list[Path] = []
+        for allowance in self._allowances:  # which it was is known while it is in the queue
+            first = int(job.name) - index * allowance.profile.tasks_per_job - int(task or 0)
+            folder = job.study.job(f"{first:05d}").root
+            files.append(folder / f"{slurm_id}_{first_rank}_log.out")
+        return next((file for file in files if file.exists()), files[0])

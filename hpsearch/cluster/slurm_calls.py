@@ -9,9 +9,10 @@ import re
 import subprocess
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
 from hpsearch.cluster.executor import (
     JobStatus,
@@ -168,9 +169,19 @@ ACCOUNT_SECONDS = 120.0  # for which the account of a job that has left the queu
 NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site keeps none
 
 
+class Listed(NamedTuple):
+    """A SLURM job of a study: an element of an array, or alone."""
+
+    id: str
+    phase: Phase
+    jobs: Mapping[str, JobStatus]  # of ours in it, by name
+    profile: int
+    """by which it was submitted, from 0 in the order of preference"""
+
+
 class SlurmQueue:
-    def __init__(self, calls: SchedulerCalls, study: StudyDir, num_nodes: int) -> None:
-        """Look at a study's SLURM jobs, each of which asks for at most ``num_nodes``."""
+    def __init__(self, calls: SchedulerCalls, study: StudyDir, num_nodes: Sequence[int]) -> None:
+        """Look at a study's SLURM jobs, which ask for at most ``num_nodes``, by profile."""
         self._calls = calls
         self._num_nodes = num_nodes
         self._prefix = f"hps-{study.key}-"
@@ -178,33 +189,33 @@ class SlurmQueue:
         self._missed: dict[str, float] = {}  # when a job was first in neither answer
         self._has_accounts = True
 
-    def array_name(self, first: str, tasks: int, count: int) -> str:
-        """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
-        return f"{self._prefix}{first}x{tasks}n{count}"
+    def array_name(self, first: str, tasks: int, count: int, profile: int = 0) -> str:
+        """Return the name of an array: first job, tasks a SLURM job, number of jobs, profile."""
+        return f"{self._prefix}{first}x{tasks}n{count}{f'p{profile}' if profile else ''}"
 
-    def jobs(self) -> list[tuple[str, Phase, dict[str, JobStatus]]]:
-        """Return all SLURM jobs of this study that wait, run, or ended within some minutes.
-
-        Each is an element of an array or alone: its id, its phase, and our jobs in it by name.
-        """
+    def jobs(self) -> list[Listed]:
+        """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
         options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
         listed = []
         for line in self._calls.run(["squeue", *options]).splitlines():
             array, index, state, end, nodes, name = line.split("|", 5)
             if not name.startswith(self._prefix):
                 continue
-            first, tasks, count = map(int, re.split("[xn]", name.removeprefix(self._prefix)))
+            numbers = map(int, re.split("[xnp]", name.removeprefix(self._prefix)))
+            first, tasks, count, profile = (*numbers, 0)[:4]
             is_element = index.isdigit()
             slurm_id = f"{array}_{index}" if is_element else array
             before = int(index) * tasks if is_element else 0
             phase, failure = meaning(state)
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
-            share = min(1.0, int(nodes) / self._num_nodes) if phase == "running" else 1.0
+            # A driver that has begun since may have fewer profiles.
+            asked = self._num_nodes[min(profile, len(self._num_nodes) - 1)]
+            share = min(1.0, int(nodes) / asked) if phase == "running" else 1.0
             statuses = {}
             for task in range(min(tasks, count - before)):
                 status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at, share)
                 statuses[f"{first + before + task:05d}"] = status
-            listed.append((slurm_id, phase, statuses))
+            listed.append(Listed(slurm_id, phase, statuses, profile))
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:

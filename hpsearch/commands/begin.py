@@ -105,9 +105,6 @@ def _say_what_comes_next(written: "Written") -> None:
     print(f"run:  hpsearch {written.verb} {written.study}")
 
 
-JOBS = {"trials": "a job of trials", "driver": "the driver"}
-
-
 @command(
     "check a study file and show what it would search",
     *STUDY,
@@ -143,7 +140,8 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
     for part in all_installed():
         print(f"another package adds: {part}")
     for job, lines in check.sbatch.items():
-        print(f"\n{JOBS[job]} is submitted with:\n", *lines, sep="\n")
+        whose = "the driver" if job == "driver" else f"a job of {job}"
+        print(f"\n{whose} is submitted with:\n", *lines, sep="\n")
     example = check.example
     print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")
     print(f"its complete configuration:\n\n{yaml_file.dump(example.config)}")

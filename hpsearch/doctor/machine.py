@@ -235,7 +235,7 @@ def check_local_gpus(study: Study) -> Finding:
     gpus = GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
     if gpus.shortage is not None:
         return error(gpus.shortage)
-    return ok(gpus.jobs_text(study.spec.executor.jobs))
+    return ok(gpus.jobs_text(study.executor.jobs))
 
 
 def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:

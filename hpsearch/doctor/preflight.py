@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from hpsearch.cluster.executor import SchedulerSilentError
@@ -48,7 +49,15 @@ def examine_all(
     findings += examine(_study_checks(study, runs, mounts))
     if has_error(findings):
         return [*findings, skipped("put the errors right before a job is tried", "job")]
-    return findings + examine({"job": lambda: machine.check_inside(study, runs, make)})
+    jobs: dict[str, Check] = {"job": partial(machine.check_inside, study, runs, make)}
+    if len(study.on_slurm) > 1:
+        jobs = {
+            f"job by {executor.profile}": partial(
+                machine.check_inside, study.by(executor), runs, make
+            )
+            for executor in study.on_slurm
+        }
+    return findings + examine(jobs)
 
 
 def _load(name_or_file: str, runs: Path) -> Study:
@@ -72,30 +81,35 @@ def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str,
         "requests": lambda: check_requests(folder),
         "files": lambda: check_files(folder),
     }
-    executor = study.spec.executor
-    if isinstance(executor, LocalOptions):
+    if isinstance(study.executor, LocalOptions):
         return checks | {"GPUs": lambda: machine.check_local_gpus(study)}
     checks["shared folder"] = lambda: machine.check_shared(runs, mounts)
-    if isinstance(executor, SlurmOptions):
-        file = study.path.parent / executor.profile
-        checks["profile"] = lambda: _profile(study, file, executor)
+    for place, executor in enumerate(study.on_slurm):
+        about = f"profile {executor.profile}" if place else "profile"
+        checks[about] = partial(_profile, study, executor, is_first=place == 0)
     return checks
 
 
-def _profile(study: Study, file: Path, executor: SlurmOptions) -> Iterator[Finding]:
+def _profile(study: Study, executor: SlurmOptions, *, is_first: bool) -> Iterator[Finding]:
+    """Look at a profile, and by the first one at the cluster and the driver's job, too."""
+    file = study.profile_of(executor)
     profile = load_profile(file)
     yield ok(f"{file} is right")
     yield machine.check_asked_gpus(study, profile)
     calls, driver = SchedulerCalls(profile.max_calls_per_minute), profile.driver
+    jobs = "jobs" if is_first else f"jobs by {executor.profile}"
     try:
-        yield from _slurm(calls, executor.jobs)
+        if is_first:
+            yield from _slurm(calls, study.executor.jobs)
         partitions = slurm.read_partitions(calls)
-        yield from slurm.check_partitions("jobs", profile, partitions)
-        yield from slurm.check_partitions("the driver", driver, partitions)
+        yield from slurm.check_partitions(jobs, profile, partitions)
+        if is_first:
+            yield from slurm.check_partitions("the driver", driver, partitions)
         yield slurm.check_submission(
-            "jobs", calls, trial_options(profile, executor.ranks, executor.min_ranks)
+            jobs, calls, trial_options(profile, executor.ranks, executor.min_ranks)
         )
-        yield slurm.check_submission("the driver", calls, driver_options(driver))
+        if is_first:
+            yield slurm.check_submission("the driver", calls, driver_options(driver))
     except SchedulerSilentError as fault:
         note = f"{fault}; run this on a login node of the cluster, or give the study executor local"
         yield error(" ".join(note.split()), "SLURM")

@@ -32,7 +32,7 @@ def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[F
         yield error(f"storage {problem}")
         return
     if file := sqlite_file(url):
-        is_cluster = not isinstance(study.spec.executor, LocalOptions)
+        is_cluster = not isinstance(study.executor, LocalOptions)
         yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
         if not os.path.exists(file):
             yield _missing(Path(file), folder)

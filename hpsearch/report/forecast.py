@@ -17,7 +17,6 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json, shipped
 from hpsearch.programs.config import uses_gpu
-from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import read_config
 
@@ -138,7 +137,7 @@ def _ranks(job: JobDir, plan: JobPlan) -> int:
 
 
 def _gpus(study: Study) -> int:
-    options = study.spec.executor
-    if not isinstance(options, SlurmOptions):
+    profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
+    if not profiles:
         return study.gpus_per_job
-    return load_profile(study.path.parent / options.profile).gpus_per_task * options.ranks
+    return max(profile.gpus_per_task for profile in profiles) * study.executor.ranks

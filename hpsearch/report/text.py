@@ -69,7 +69,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
 
 def _rank_heartbeats(view: StudyView, jobs: Sequence[str]) -> dict[str, JobHeartbeat]:
     """Return the heartbeats of ``jobs`` by name, where they have ranks or actors to speak of."""
-    if view.study.spec.executor.ranks == 1 and not view.study.has_actors:
+    if view.study.executor.ranks == 1 and not view.study.has_actors:
         return {}
     beats = {name: view.folder.job(name).heartbeat.try_read() for name in jobs}
     return {name: beat for name, beat in beats.items() if beat is not None and beat.ranks}

@@ -16,7 +16,7 @@ from hpsearch.population.operators import options as operators
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.schema import Config, paths, to_plain, value_at
 from hpsearch.study.breeding.checks import SHARED, explorable_of
-from hpsearch.study.options import ListedOptions, SlurmOptions
+from hpsearch.study.options import ListedOptions
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec, load_spec
 from hpsearch.study.spec_checks import END, disagreements, value_problem
@@ -76,17 +76,24 @@ def begun_derived(folder: StudyDir, kind: DerivedKind) -> Study | None:
 
 
 def inherited(study: Study, folder: StudyDir) -> dict[str, Any]:
-    spec, executor = study.spec, study.spec.executor
-    if isinstance(executor, SlurmOptions):  # a path from its file is one from anywhere
-        profile = Path(study.path.parent, executor.profile).absolute()
-        executor = replace(executor, profile=str(profile))
+    spec = study.spec
+    # A path from the study's file is none from another one.
+    on_slurm = [
+        replace(executor, profile=str(study.profile_of(executor).absolute()))
+        for executor in study.on_slurm
+    ]
+    where: dict[str, Any] = {"executor": to_plain(spec.executor)}
+    if spec.executors:
+        where = {"executors": to_plain(tuple(on_slurm))}
+    elif on_slurm:
+        where = {"executor": to_plain(on_slurm[0])}
     return {
         "name": folder.root.name,
         "seed": spec.seed + HELD_OUT,
         "storage": spec.storage,
         "objectives": to_plain(spec.objectives),
         "max_failures": spec.max_failures,
-        "executor": to_plain(executor),
+        **where,
     }
 
 

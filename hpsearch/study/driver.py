@@ -196,7 +196,7 @@ class Driver(DriverPart):
             self._breeder.submit(self._free_jobs())
 
     def _free_jobs(self) -> int:
-        at_once, room = self._study.spec.executor.jobs, self._executor.max_jobs
+        at_once, room = self._study.executor.jobs, self._executor.max_jobs
         # With no room for even one, a job is submitted all the same: its refusal says why.
         allowed = at_once if room is None else min(at_once, max(1, room))
         return allowed - len(self.state.live_jobs())
@@ -210,11 +210,11 @@ class Driver(DriverPart):
         if self.state.status != RUNNING:
             return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
-        places = free * self._study.spec.executor.members_per_job + self._pilots.places
+        places = free * self._study.executor.members_per_job + self._pilots.places
         places -= sum(trial.job is None for trial in self.state.waiting())
         self._trials.recount()
         end = self._clock() + ASKING_SECONDS
-        whole = self._study.spec.executor.members_per_job  # else a round would leave jobs half full
+        whole = self._study.executor.members_per_job  # else a round would leave jobs half full
         at_once = whole * max(1, ASKED_AT_ONCE // whole)
         while places > 0 and self._will_ask() and not self.is_hurried:
             try:
@@ -257,7 +257,7 @@ class Driver(DriverPart):
             return
         stops = self.state.status == STOPPING
         waiting = [trial for trial in self.state.waiting() if trial.attempts or not stops]
-        members_per_job = self._study.spec.executor.members_per_job
+        members_per_job = self._study.executor.members_per_job
         not_given = self._pilots.give(groups(waiting, self._trials.group_key, members_per_job))
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._study.refills and not (not_given or breeds_on or self._will_ask()):

@@ -4,6 +4,7 @@ An event announces a job before it is submitted, so that the next driver can loo
 executor does not know of after `Executor.patience` seconds never began.
 """
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -35,7 +36,7 @@ class Jobs(DriverPart):
     def __init__(self, context: DriverContext) -> None:
         super().__init__(context)
         self._pause = FIRST_PAUSE
-        self._batch = self._executor.max_batch  # jobs that one submission holds
+        self._batch = math.inf  # jobs that one submission holds at most, after refusals
         self._not_before = 0.0
         self._config_texts = ConfigTexts(context.study)
         self.refusal: str | None = None  # what the executor said if it refused the last jobs
@@ -66,7 +67,7 @@ class Jobs(DriverPart):
         """Submit a job for each group; after a refusal fewer at once, as a site may limit jobs."""
         left = list(groups)
         while left and not self._is_paused():
-            size = min(self._executor.max_batch, self._batch)
+            size = int(min(self._executor.max_batch, self._batch))
             self._start(self._announce(left[:size]))
             del left[:size]
 
@@ -141,7 +142,7 @@ class Jobs(DriverPart):
         # Where no trial joins a job later, all its trials make each step together; after a kill
         # they go on from a step that all have saved.
         refills = self._study.refills and seconds > 0
-        pause = seconds_between(self._study.spec.executor.jobs)
+        pause = seconds_between(self._study.executor.jobs)
 
         def write(job: JobDir, plan: tuple[Assignment, ...]) -> None:
             self.write_trials(plan)
@@ -216,7 +217,7 @@ class Pilots(DriverPart):
         self._refills = self._study.refills  # whether a job gets more before all its trials ended
         # A trial that has come to its last rung counts as ended, so that its place need not wait
         # for a driver that comes by once in a while.
-        self._looks_ahead = not isinstance(self._study.spec.executor, LocalOptions)
+        self._looks_ahead = not isinstance(self._study.executor, LocalOptions)
         self._is_repaired = False
 
     @property
@@ -307,7 +308,7 @@ class Pilots(DriverPart):
         if self._plays(job):
             return 0
         if not job.running:
-            return self._study.spec.executor.members_per_job
+            return self._study.executor.members_per_job
         if not self._refills:
             return 0
         staying = len(job.running)

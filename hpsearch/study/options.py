@@ -5,13 +5,14 @@ Most defaults are Optuna's. samplers.py, which imports Optuna, and api/executors
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from hpsearch.errors import shown
 from hpsearch.extensions import Kind
 from hpsearch.monitor.config import Port
 from hpsearch.schema import NonNegative, Positive, Range
@@ -271,6 +272,23 @@ class SlurmOptions:
 
     def check(self) -> Iterator[str]:
         yield from _min_ranks_problems(self.ranks, self.min_ranks)
+
+
+def disagreement(executors: Sequence[SlurmOptions]) -> Iterator[str]:
+    """Yield in what executors of one study differ, whose jobs take the same trials."""
+    named: dict[str, set[int | bool | None]] = {
+        "members_per_job": {executor.members_per_job for executor in executors},
+        "pilot": {executor.pilot for executor in executors},
+        "ranks": {executor.ranks for executor in executors},
+        "min_ranks": {executor.min_ranks for executor in executors},
+    }
+    for key, values in named.items():
+        if len(values) > 1:
+            told = " and ".join(sorted(map(shown, values)))
+            yield f"executors must agree in {key}, but name {told}"
+    profiles = [executor.profile for executor in executors]
+    if len(set(profiles)) < len(profiles):
+        yield f"executors must name each profile once, but name {', '.join(profiles)}"
 
 
 def _min_ranks_problems(ranks: int, min_ranks: int | None) -> Iterator[str]:

@@ -36,6 +36,7 @@ NOT_PART_OF_THE_SEARCH = (
     "budget",
     "max_failures",
     "executor",
+    "executors",
     "prometheus",
     "notify",
     "track",
@@ -92,6 +93,9 @@ class StudySpec:
     """how trials follow each other as the intervals of members that breed; null for a search"""
     executor: options.ExecutorOptions = field(default_factory=options.LocalOptions)
     """where jobs run"""
+    executors: tuple[options.SlurmOptions, ...] = ()
+    """in place of executor, several profiles of a cluster, the preferred first: a job goes by the
+    first that has fewer than its jobs"""
     prometheus: options.PrometheusOptions | None = None
     """where the driver serves metrics of the study; null: nowhere"""
     notify: tuple[options.Notice, ...] = ()
@@ -105,6 +109,7 @@ class StudySpec:
         names = [tracker.name for tracker in self.track]
         if len(set(names)) < len(names):
             yield f"track must name each tracker once, but names {', '.join(names)}"
+        yield from options.disagreement(self.executors)
 
 
 @dataclass(frozen=True)
@@ -126,12 +131,33 @@ class Study:
         return PROGRAM in self.bases
 
     @property
+    def executor(self) -> options.ExecutorOptions:
+        """Where its jobs run; of several executors the first, with the jobs of all."""
+        return _joined(self.spec.executor, self.spec.executors)
+
+    @property
+    def on_slurm(self) -> tuple[options.SlurmOptions, ...]:
+        """Its executors on a SLURM cluster, in order of preference."""
+        executor = self.spec.executor
+        return self.spec.executors or (
+            (executor,) if isinstance(executor, options.SlurmOptions) else ()
+        )
+
+    def profile_of(self, executor: options.SlurmOptions) -> Path:
+        return self.path.parent / executor.profile
+
+    def by(self, executor: options.ExecutorOptions) -> "Study":
+        """Return the study with this executor alone."""
+        spec = dataclasses.replace(self.spec, executor=executor, executors=())
+        return dataclasses.replace(self, spec=spec)
+
+    @property
     def uses_gpus(self) -> bool:
         return spec_checks.use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
 
     @property
     def gpus_per_job(self) -> int:
-        executor = self.spec.executor
+        executor = self.executor
         if isinstance(executor, options.LocalOptions) and executor.gpus_per_job is not None:
             return executor.gpus_per_job
         return executor.ranks * self.gpus_per_rank
@@ -149,7 +175,7 @@ class Study:
     @property
     def fewer_gpus(self) -> tuple[int, ...]:
         """With how many GPUs a job of this machine may also begin, the most first."""
-        executor = self.spec.executor
+        executor = self.executor
         if not isinstance(executor, options.LocalOptions):
             return ()
         per_rank = self.gpus_per_job // executor.ranks
@@ -163,7 +189,7 @@ class Study:
         only job of a study on this machine: what is asked for then depends on the history alone, so
         that the same seed gives the same trials after any kill.
         """
-        executor, population = self.spec.executor, self.spec.population
+        executor, population = self.executor, self.spec.population
         is_only_job = isinstance(executor, options.LocalOptions) and executor.jobs == 1
         return not is_only_job and (population is None or population.islands is None)
 
@@ -202,6 +228,8 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
         if trials is not None:
             data = data | {"budget": data["budget"] | {"trials": trials}}
     problems: list[str] = []
+    if isinstance(data, dict) and data.get("executors") and "executor" in data:
+        problems.append("executors must not stand beside executor; leave one of them out")
     try:
         spec = read(StudySpec, data, source=str(path))
     except ConfigError as error:
@@ -216,8 +244,8 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     problems += spec_checks.trainer_problems(sections.get("objectives", ()), parameters, bases)
     problems += population_problems(sections, bases)
     executor, sampler = sections.get("executor"), sections.get("sampler")
-    if isinstance(executor, options.SlurmOptions):
-        problems += _profile_problems(executor, path.parent)
+    for key, each in _executors(sections):
+        problems += _profile_problems(key, each, path.parent)
     problems += islice(_space_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
     founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
@@ -270,7 +298,7 @@ def spec_json(study: Study) -> str:
     plain = to_plain(study.spec) | {"base": dict(study.bases)}
     if study.founders:
         plain["founders"] = list(study.founders)
-    for key in ("notify", "track"):  # which older drivers, of queued jobs, do not know
+    for key in ("notify", "track", "executors"):  # which older drivers, of queued jobs, do not know
         if not plain[key]:
             del plain[key]
     return json.dumps(plain)
@@ -317,6 +345,8 @@ def read_sections(data: object) -> dict[str, Any]:
             sections |= _read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
+    if "executor" in sections:
+        sections["executor"] = _joined(sections["executor"], sections.get("executors", ()))
     return sections
 
 
@@ -364,21 +394,41 @@ def _space_problems(
         yield from spec_checks.unread_problems(left, configs, faults)
 
 
-def _profile_problems(executor: options.SlurmOptions, directory: Path) -> Iterator[str]:
+def _joined(
+    executor: options.ExecutorOptions, executors: Sequence[options.SlurmOptions]
+) -> options.ExecutorOptions:
+    if not executors:
+        return executor
+    return dataclasses.replace(executors[0], jobs=sum(each.jobs for each in executors))
+
+
+def _executors(sections: Mapping[str, Any]) -> Iterator[tuple[str, options.ExecutorOptions]]:
+    """Yield the key and the options of each executor that can be read."""
+    executors = sections.get("executors", ())
+    yield from ((f"executors[{place}]", executor) for place, executor in enumerate(executors))
+    if not executors and "executor" in sections:
+        yield "executor", sections["executor"]
+
+
+def _profile_problems(
+    key: str, executor: options.ExecutorOptions, directory: Path
+) -> Iterator[str]:
+    if not isinstance(executor, options.SlurmOptions):
+        return
     try:
         profile = load_profile(directory / executor.profile)
     except ConfigError as error:
-        yield from (f"executor.profile {error.source}: {problem}" for problem in error.problems)
+        yield from (f"{key}.profile {error.source}: {problem}" for problem in error.problems)
         return
     ranks, nodes, at_once = executor.ranks, profile.nodes, profile.tasks_per_job
     if at_once * ranks % nodes:
         yield (
-            f"executor.profile: nodes must divide the tasks of a job, tasks_per_job={at_once} "
-            f"times executor.ranks={ranks}, but is {nodes}"
+            f"{key}.profile: nodes must divide the tasks of a job, tasks_per_job={at_once} "
+            f"times {key}.ranks={ranks}, but is {nodes}"
         )
     elif executor.min_ranks is not None and (at_once > 1 or executor.min_ranks % (ranks // nodes)):
         yield (
-            f"executor.min_ranks must fill whole nodes of {at_once * ranks // nodes} tasks each, "
+            f"{key}.min_ranks must fill whole nodes of {at_once * ranks // nodes} tasks each, "
             f"with tasks_per_job: 1 in the profile, but is {executor.min_ranks}"
         )
 

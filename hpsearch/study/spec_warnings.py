@@ -21,12 +21,11 @@ GP_TRIALS = 500
 
 def warnings_of(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
-    executor = study.spec.executor
     sentences: list[str] = []
-    if isinstance(executor, options.SlurmOptions):
+    for executor in study.on_slurm:
         sentences += _profile_warnings(study, executor)
-    elif isinstance(executor, options.LocalOptions):
-        sentences += _local_gpu_warnings(study, executor)
+    if isinstance(study.executor, options.LocalOptions):
+        sentences += _local_gpu_warnings(study, study.executor)
     prometheus = study.spec.prometheus
     if prometheus is not None and prometheus.token is None and not prometheus.is_local:
         sentences.append(
@@ -64,15 +63,16 @@ def _local_gpu_warnings(study: Study, executor: options.LocalOptions) -> Iterato
 
 
 def _profile_warnings(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
-    asked = load_profile(study.path.parent / executor.profile).gpus_per_task
+    asked = load_profile(study.profile_of(executor)).gpus_per_task
+    which = "" if len(study.on_slurm) == 1 else f"by {executor.profile} "
     if asked and not study.uses_gpus:
         yield (
-            f"jobs ask for {asked} GPUs each, but all trials train on device cpu, which leaves "
-            "them idle; set device: cuda, or gpus_per_task: 0"
+            f"{which}jobs ask for {asked} GPUs each, but all trials train on device cpu, which "
+            "leaves them idle; set device: cuda, or gpus_per_task: 0"
         )
     if asked < study.gpus_per_rank:
         yield (
-            f"a task asks for {counted(asked)}, but trials train on cuda and need "
+            f"{which}a task asks for {counted(asked)}, but trials train on cuda and need "
             f"{counted(study.gpus_per_rank)} a task; set device: cpu, or gpus_per_task: "
             f"{study.gpus_per_rank}"
         )

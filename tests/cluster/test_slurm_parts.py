@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from hpsearch.cluster.executor import (
 )
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.machine import share
-from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm import REST_SECONDS, Allowance, SlurmExecutor
 from hpsearch.cluster.slurm_calls import (
     ACCOUNT_SECONDS,
     SchedulerCalls,
@@ -86,7 +87,7 @@ def slurm(
     monkeypatch: pytest.MonkeyPatch,
     queue: str,
     accounts: str = "",
-    num_nodes: int = 1,
+    num_nodes: Sequence[int] = (1,),
 ) -> SlurmExecutor:
     """Return an executor whose squeue prints ``queue``, NAME standing for the study's prefix."""
     study = StudyDir(tmp_path / "runs" / "tiny")
@@ -97,7 +98,8 @@ def slurm(
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
-    return SlurmExecutor(replace(profile, nodes=num_nodes), study)
+    allowances = [Allowance(replace(profile, nodes=nodes)) for nodes in num_nodes]
+    return SlurmExecutor(allowances, study)
 
 
 def asked(*numbers: int) -> list[tuple[JobDir, None]]:
@@ -127,7 +129,7 @@ def test_a_job_with_fewer_nodes_than_asked_for_has_less_of_the_gpus(tmp_path, mo
     queue = "100|N/A|RUNNING|2026-01-31T12:00:00|4|NAME-00001x1n1\n"
     queue += "200|N/A|RUNNING|2026-01-31T12:00:00|3|NAME-00002x1n1\n"
     queue += "300|N/A|PENDING|N/A|1|NAME-00003x1n1\n"
-    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=4).look(asked(1, 2, 3))
+    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=(4,)).look(asked(1, 2, 3))
     assert [status.share for status in seen.values()] == [1.0, 0.75, 1.0]
 
 
@@ -172,7 +174,7 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         return sacct
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
-    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1)
+    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), [1])
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("hpsearch.cluster.slurm_calls.time", clock)
     phases = []
@@ -231,7 +233,8 @@ def test_what_sbatch_is_given_and_what_jobs_are_called_then(tmp_path, monkeypatc
         monkeypatch.setenv(name, "9")
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
     study = StudyDir(tmp_path / "runs" / "tiny")
-    executor = SlurmExecutor(replace(profile, tasks_per_job=2, setup=("module load x",)), study)
+    own = replace(profile, tasks_per_job=2, setup=("module load x",))
+    executor = SlurmExecutor([Allowance(own)], study)
     jobs = [study.job(f"{number:05d}") for number in (4, 5, 6)]
     for job in jobs:
         job.root.mkdir(parents=True)
@@ -265,7 +268,7 @@ def test_no_more_jobs_are_submitted_at_once_than_an_array_may_have(
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
     for tasks in (1, 4):
         shared = replace(profile, tasks_per_job=tasks)
-        executor = SlurmExecutor(shared, StudyDir(tmp_path / "runs" / "tiny"))
+        executor = SlurmExecutor([Allowance(shared)], StudyDir(tmp_path / "runs" / "tiny"))
         assert executor.max_batch == expected * tasks
 
 
@@ -277,7 +280,7 @@ def test_what_a_job_printed_lies_with_the_first_job_of_its_array(
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: "MaxArraySize = 1001")
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
     study = StudyDir(tmp_path / "runs" / "tiny")
-    executor = SlurmExecutor(replace(profile, tasks_per_job=tasks), study)
+    executor = SlurmExecutor([Allowance(replace(profile, tasks_per_job=tasks))], study)
     for place in range(7):
         index, task = divmod(place, tasks)
         job = study.job(f"{5 + place:05d}")
@@ -285,6 +288,93 @@ def test_what_a_job_printed_lies_with_the_first_job_of_its_array(
         assert log == study.job("00005").root / f"100_{index}_{task}_log.out"
     alone = study.job("00012")
     assert executor.log(alone, "200") == alone.root / "200_0_log.out"
+    both = SlurmExecutor([Allowance(replace(profile, tasks_per_job=n)) for n in (5, tasks)], study)
+    study.job("00005").root.mkdir(parents=True)
+    (study.job("00005").root / "100_1_0_log.out").touch()
+    log = both.log(study.job(f"{5 + tasks:05d}"), "100_1")
+    assert log == study.job("00005").root / "100_1_0_log.out"
+
+
+# Several profiles.
+
+
+@pytest.fixture
+def by_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SlurmExecutor, list[JobDir]]:
+    """Return an executor of two profiles, 2 and 3 jobs, and jobs; `refuses` names partitions."""
+    programs = {
+        "srun": "exit 1",
+        "scontrol": "echo MaxArraySize=1001",
+        "squeue": 'cat "$0.queue"',
+        "sbatch": """
+            for name in $(cat "$0.refuses"); do
+                grep -q -e "--partition=$name" "$1" && echo "QOSMaxSubmitJobLimit" >&2 && exit 1
+            done
+            grep -h -e "--job-name" "$1" >> "$0.asked"
+            echo Submitted batch job 7
+            """,
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o700)
+    (tmp_path / "sbatch.refuses").touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    big = replace(profile, partition="big", cpus_per_task=8, gpus_per_task=4)
+    small = replace(profile, partition="small", cpus_per_task=2, max_calls_per_minute=600)
+    study = StudyDir(tmp_path / "runs" / "tiny")
+    jobs = [study.job(f"{number:05d}") for number in range(1, 7)]
+    for job in jobs:
+        job.root.mkdir(parents=True)
+    return SlurmExecutor([Allowance(big, 2), Allowance(small, 3)], study), jobs
+
+
+def next_jobs(executor: SlurmExecutor) -> tuple[int, int, float]:
+    return executor.max_batch, executor.num_threads, executor.gpus_per_job
+
+
+def test_a_job_goes_by_the_first_profile_with_room(by_two, tmp_path: Path) -> None:
+    executor, jobs = by_two
+    assert next_jobs(executor) == (2, 8, 4.0)
+    executor.submit(jobs[:2])
+    assert next_jobs(executor) == (3, 2, 1.0)
+    executor.submit(jobs[2:5])
+    asked_names = (tmp_path / "sbatch.asked").read_text().split()
+    prefix = f"--job-name=hps-{jobs[0].study.key}"
+    assert asked_names[1::2] == [f"{prefix}-00001x1n2", f"{prefix}-00003x1n3p1"]
+    queue = "7|0|COMPLETED|2026-01-31T12:00:00|1|NAME-00001x1n2\n"
+    queue += "7|1|PENDING|N/A|1|NAME-00001x1n2\n"
+    queue += "".join(f"8|{n}|RUNNING|N/A|1|NAME-00003x1n3p1\n" for n in range(3))
+    named = queue.replace("NAME", f"hps-{jobs[0].study.key}")
+    (tmp_path / "squeue.queue").write_text(named)
+    phases = {name: status.phase for name, status in executor.look(asked(*range(1, 6))).items()}
+    assert list(phases.values()) == ["ended", "queued", "running", "running", "running"]
+    assert next_jobs(executor) == (1, 8, 4.0), "one of two has ended"
+
+
+def test_a_profile_that_refuses_jobs_rests(by_two, tmp_path: Path, monkeypatch) -> None:
+    executor, jobs = by_two
+    (tmp_path / "sbatch.refuses").write_text("big")
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("hpsearch.cluster.slurm.time", clock)
+    with pytest.raises(SubmissionRefusedError, match="QOSMaxSubmitJobLimit"):
+        executor.submit(jobs[:2])
+    assert next_jobs(executor) == (3, 2, 1.0)
+    executor.submit(jobs[:3])
+    assert next_jobs(executor) == (2, 8, 4.0), "the other one has no room"
+    (tmp_path / "squeue.queue").write_text("")
+    executor.look(asked(1))
+    assert executor.num_threads == 2
+    now[0] += REST_SECONDS
+    assert executor.num_threads == 8
+
+
+def test_shares_are_of_the_nodes_of_a_job_s_own_profile(tmp_path, monkeypatch) -> None:
+    queue = "1|N/A|RUNNING|N/A|1|NAME-00001x1n1\n"
+    queue += "2|N/A|RUNNING|N/A|1|NAME-00002x1n1p1\n"
+    queue += "3|N/A|RUNNING|N/A|1|NAME-00003x1n1p5\n"  # of a profile that has gone
+    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=(1, 2)).look(asked(1, 2, 3))
+    assert [status.share for status in seen.values()] == [1.0, 0.5, 0.5]
 
 
 def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
@@ -295,7 +385,7 @@ def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1, 2))
     assert [end.ended_at for end in seen.values()] == [noon, None]
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, c: "3|FAILED|2026-01-31T12:00:00\n")
-    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1).ends([(JobDir(Path("j")), "3")])
+    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), [1]).ends([(JobDir(Path("j")), "3")])
     assert ends["j"].ended_at == noon
 
 

@@ -13,7 +13,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster import local
 from hpsearch.cluster.child_processes import changed_environment
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.spec import load_spec, secret_variables
@@ -88,7 +88,8 @@ def test_sbatch_stores_no_secret(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "profile.yaml").write_text(yaml_file.dump(yaml_file.load(PROFILE)))
     study = StudyDir(tmp_path / "runs" / "tiny")
-    executor = SlurmExecutor(load_profile(tmp_path / "profile.yaml"), study, withheld={VARIABLE})
+    allowance = Allowance(load_profile(tmp_path / "profile.yaml"))
+    executor = SlurmExecutor([allowance], study, withheld={VARIABLE})
     jobs = [study.job(f"{number:05d}") for number in range(num_jobs)]
     for job in jobs:
         job.root.mkdir(parents=True)

@@ -13,7 +13,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.executor import SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
 from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
-from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
@@ -41,7 +41,7 @@ def executor(
     slurm_cluster: SlurmCluster, study: StudyDir, tmp_path: Path
 ) -> Callable[..., SlurmExecutor]:
     def make(**changes: object) -> SlurmExecutor:
-        return SlurmExecutor(load_profile(profile_file(tmp_path, **changes)), study)
+        return SlurmExecutor([Allowance(load_profile(profile_file(tmp_path, **changes)))], study)
 
     yield make
     ask("scancel", "--user=root", "--state=PENDING")
@@ -181,6 +181,26 @@ def test_what_slurm_does_not_take(executor, study, plain_config) -> None:
     with pytest.raises(SubmissionRefusedError, match=r"(?i)invalid partition"):
         executor(partition="no-such-partition").submit(jobs)
     assert executor().look([(job, None) for job in jobs]) == {}
+
+
+def test_jobs_by_two_profiles(executor, study, plain_config, tmp_path: Path) -> None:
+    few, many = (load_profile(profile_file(tmp_path, cpus_per_task=cpus)) for cpus in (2, 1))
+    slurm = SlurmExecutor([Allowance(few, 1), Allowance(many, 2)], study)
+    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, ENDLESS)
+    assert (slurm.max_batch, slurm.num_threads) == (1, 2)
+    ids = {**slurm.submit(jobs[:1]), **slurm.submit(jobs[1:])}
+    cpus = ask("squeue", "--noheader", "--array", "--format=%C").split()
+    assert sorted(cpus) == ["1", "1", "2"]
+    wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="running")
+    assert (slurm.max_batch, slurm.num_threads) == (1, 2)
+    slurm.cancel_strays()
+    results = [study.trial(number).attempt(1).read_result() for number in (1, 2)]
+    assert [result and result.status for result in results] == ["finished", "finished"]
+    assert "trial 2 begins at step 0" in slurm.log(jobs[1], ids["00002"]).read_text()
+    last = [(jobs[2], ids["00003"])]
+    assert slurm.look(last)["00003"].phase == "running", "it is no stray"
+    slurm.cancel(last)
+    wait_for(slurm, jobs, ids, j3="ended")
 
 
 def test_a_job_not_asked_about_is_cancelled(executor, study, plain_config) -> None:

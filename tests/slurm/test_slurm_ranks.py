@@ -10,7 +10,7 @@ import pytest
 from slurm_tools import ask, wait_until
 from test_slurm_executor import executor, profile_file, study, wait_for, write_jobs
 
-from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.trainers import checkpoint
 
@@ -26,7 +26,8 @@ TWO_NODES = {"nodes": 2, "gpus_per_task": 0, "gpu_type": None}
 
 @pytest.fixture
 def on_two_nodes(executor, study, tmp_path: Path) -> SlurmExecutor:
-    return SlurmExecutor(load_profile(profile_file(tmp_path, **TWO_NODES)), study, ranks=2)
+    allowance = Allowance(load_profile(profile_file(tmp_path, **TWO_NODES)))
+    return SlurmExecutor([allowance], study, ranks=2)
 
 
 def nodes_of(slurm_id: str) -> str:
@@ -63,7 +64,7 @@ def test_with_one_node_less_it_goes_on_with_fewer_ranks(
 ) -> None:
     """Three of four nodes are taken, so the second of two is not free."""
     profile = load_profile(profile_file(tmp_path, **TWO_NODES))
-    slurm = SlurmExecutor(profile, study, ranks=2, min_ranks=1)
+    slurm = SlurmExecutor([Allowance(profile)], study, ranks=2, min_ranks=1)
     others = ask("sbatch", "--parsable", "--exclusive", "--nodes=3", "--wrap=sleep 600").strip()
     wait_until(lambda: nodes_of(others) == "3", 60, lambda: ask("squeue"))
     jobs = write_jobs(study, 1, plain_config, SHORT, ranks=2)

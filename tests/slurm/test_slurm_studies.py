@@ -264,6 +264,26 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
 
 
+def test_two_profiles_in_one_study(sweep, tmp_path: Path) -> None:
+    other = yaml_file.load(PROFILE) | {"gpus_per_task": 2, "max_calls_per_minute": 120}
+    (tmp_path / "other.yaml").write_text(yaml_file.dump(other))
+    slurm = {"name": "slurm", "members_per_job": 2, "poll_seconds": 1, "pilot": False}
+    executors = [
+        {**slurm, "profile": "profile.yaml", "jobs": 1},
+        {**slurm, "profile": "other.yaml", "jobs": 2},
+    ]
+    study = sweep(executors=executors, executor=..., trainer={"steps": 2000})
+
+    def gpus_asked() -> set[str]:
+        listed = ask("squeue", "--noheader", "--format=%j %b").splitlines()
+        return {line.rpartition(":")[2] for line in listed if line.startswith("hps-")}
+
+    wait_until(lambda: gpus_asked() == {"1", "2"}, 120, study.output)
+    study.kill_driver()
+    study.wait(lambda seen: seen["state"] == "finished")
+    check_books(study)
+
+
 def test_programs_as_trials_go_on_after_preemption(sweep, slurm_cluster: SlurmCluster) -> None:
     base = {"command": ["python", str(TOY), "{config}", "{folder}"], "steps": 60}
     study = sweep(

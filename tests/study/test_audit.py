@@ -27,7 +27,8 @@ from sqlalchemy.pool import NullPool
 from test_islands import island_study
 from test_population_study import teaching
 
-from hpsearch.study.spec import Study
+from hpsearch.audit.auditing import NOT_SEARCHED
+from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, Study
 from hpsearch.study.state import RUNNING
 
 MAX_LIVES = 1000
@@ -177,3 +178,7 @@ def test_it_reads_servers_too(
     )
     change(study, "UPDATE trials SET state = 'FAIL' WHERE number = 0")
     assert fault_places(study) == {("told", 0)}
+
+
+def test_it_knows_which_keys_of_a_study_may_change() -> None:
+    assert {*NOT_SEARCHED} == {*NOT_PART_OF_THE_SEARCH}

@@ -12,10 +12,18 @@ from fake_actors import FIXED
 from study_files import BASE, BATCH_SIZE, LR, NET_ARCH, load, plain_study
 
 from hpsearch import yaml_file
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.schema import to_plain
-from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
-from hpsearch.study.spec import load_spec, spec_hash, spec_json
+from hpsearch.study.derived import inherited
+from hpsearch.study.options import (
+    HyperbandOptions,
+    LocalOptions,
+    NoPruning,
+    SlurmOptions,
+    TPEOptions,
+)
+from hpsearch.study.spec import load_spec, spec_hash, spec_json, stored_study
 from hpsearch.study.spec_checks import rank_problems
 from hpsearch.study.spec_warnings import warnings_of
 from hpsearch.study.url import hide_password, storage_url, url_problem
@@ -372,6 +380,42 @@ def test_a_job_may_begin_with_fewer_ranks(tmp_path: Path, gpus_per_job: int | No
     assert [fewer(None), fewer(4), fewer(2), fewer(1)] == [[], [], [2], [2, 1]]
 
 
+def test_several_executors_are_one_with_the_jobs_of_all(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(PROFILE.read_text())
+    slurm = {"name": "slurm", "profile": str(PROFILE), "jobs": 2, "members_per_job": 4}
+    study = load(tmp_path, executors=[slurm, slurm | {"profile": "other.yaml", "jobs": 3}])
+    assert isinstance(study.executor, SlurmOptions)
+    assert (study.executor.jobs, study.executor.members_per_job) == (5, 4)
+    assert [study.profile_of(executor) for executor in study.on_slurm] == [PROFILE, other]
+    again = stored_study(spec_json(study), study.path)
+    assert (again.on_slurm, again.executor) == (study.on_slurm, study.executor)
+    derived = inherited(study, StudyDir(tmp_path / "runs/other"))
+    assert [executor["profile"] for executor in derived["executors"]] == [str(PROFILE), str(other)]
+    assert "executor" not in derived
+    alone = study.by(study.on_slurm[1])
+    assert (alone.executor, alone.on_slurm) == (study.on_slurm[1], study.on_slurm[1:])
+
+
+@pytest.mark.parametrize(
+    ("executors", "change", "problem"),
+    [
+        ([{}], {"executor": {"name": "local"}}, "executors must not stand beside executor"),
+        ([{"members_per_job": 2}, {}], {}, "executors must agree in members_per_job, but name 1"),
+        ([{}, {"pilot": False}], {}, "executors must agree in pilot, but name false and true"),
+        ([{}, {}], {}, "executors must name each profile once"),
+        ([{}, {"profile": "none.yaml"}], {}, "executors[1].profile"),
+        ([{}, {"name": "local"}], {}, "executors[1].name unknown name 'local'; valid: slurm"),
+    ],
+)
+def test_several_executors_that_do_not_fit(
+    tmp_path: Path, executors: list[dict[str, Any]], change: dict[str, Any], problem: str
+) -> None:
+    slurm = {"name": "slurm", "profile": str(PROFILE), "jobs": 1}
+    faults = problems(tmp_path, executors=[slurm | each for each in executors], **change)
+    assert [fault for fault in faults if problem in fault], faults
+
+
 @pytest.mark.parametrize("min_ranks", [3, 8])
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_fewer_ranks_divide_all(tmp_path: Path, name: str, min_ranks: int) -> None:
@@ -389,6 +433,7 @@ def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:
         {"storage": "sqlite:///other.db"},
         {"max_failures": 9},
         {"executor": {"name": "local", "jobs": 9}},
+        {"executors": [{"name": "slurm", "profile": str(PROFILE), "jobs": 2}]},
         {"prometheus": {"port": 9464}},
         {"sampler": {"name": "tpe"}},
         {"space": {"host.net_arch": NET_ARCH, "host.optim.args.lr": LR}},
