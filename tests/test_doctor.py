@@ -399,7 +399,8 @@ def test_each_profile_of_a_study_is_looked_at(place, install):
         executors.append({"name": "slurm", "profile": f"{name}.yaml", "jobs": 1})
     write_study(place, {"executors": executors, "executor": ..., "storage": "sqlite:///db/x.db"})
     findings = look("study.yaml", [*nfs(place), FileSystem(place / "db", "ext4")])
-    assert only(findings, "partition of jobs").sentence == "normal takes jobs of 10 minutes"
+    first = only(findings, "partition of jobs by one.yaml")
+    assert first.sentence == "normal takes jobs of 10 minutes"
     other = only(findings, "partition of jobs by two.yaml")
     assert other.sentence == "short takes jobs of 5 minutes"
     times = [

@@ -33,7 +33,7 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
             withheld=withheld,
         )
     # Three rounds of the driver, one of which may be slow.
-    wait = 3 * options.poll_seconds if options.pilot else 0.0
+    wait = 3 * poll_seconds(study) if options.pilot else 0.0
     if isinstance(options, ExecutorExtension):
         needs = JobNeeds(study.gpus_per_job, pilot_seconds=wait, withheld=withheld)
         return options.build(study.path, folder.root, needs)
@@ -95,9 +95,10 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
         if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
             say(gpus.jobs_text(num_jobs))
         return
-    for place, executor in enumerate(study.on_slurm):
+    if study.on_slurm:
         _check_paths(folder)
-        _ask_sbatch(study, executor, with_driver=with_driver and place == 0)
+    for index, executor in enumerate(study.on_slurm):
+        _ask_sbatch(study, executor, with_driver=with_driver and index == 0)
 
 
 def _ask_sbatch(study: Study, options: SlurmOptions, *, with_driver: bool) -> None:

@@ -97,13 +97,13 @@ def _missing_secrets(path: Path) -> Iterator[str]:
 
 def _sbatch(study: Study) -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {}
-    for place, executor in enumerate(study.on_slurm):
+    for index, executor in enumerate(study.on_slurm):
         profile = load_profile(study.profile_of(executor))
         trials = trial_options(profile, executor.ranks, executor.min_ranks)
         step = ["srun", *step_options(profile, executor.ranks, executor.min_ranks)]
         kind = "trials" if len(study.on_slurm) == 1 else f"trials by {executor.profile}"
         lines[kind] = [*map(_quoted, trials), *profile.setup, shlex.join(step)]
-        if place == 0:
+        if index == 0:
             lines["driver"] = [*map(_quoted, driver_options(profile.driver)), *profile.setup]
     return lines
 

@@ -51,9 +51,13 @@ class Executor(Protocol):
     ranks: int  # processes of a job that train together
     pilot_seconds: float
     """for which a job that has trained its trials waits for more; 0 if it leaves"""
-    max_jobs: int | None  # that can run at once; None where those that have to wait are queued
 
-    # Of the jobs that are submitted next:
+    @property
+    def max_jobs(self) -> int | None:
+        """Return how many can run at once; None where those that have to wait are queued."""
+        ...
+
+    # Of the jobs that are submitted next; they change by a look or a submission alone.
 
     @property
     def max_batch(self) -> int:

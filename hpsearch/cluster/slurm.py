@@ -38,9 +38,8 @@ OF_DRIVER = ("SLURM_NTASKS", "SLURM_NPROCS")
 """variables that jobs must not inherit from a driver that is a SLURM job itself: srun would read
 the driver's number of tasks as theirs"""
 
-
 REST_SECONDS = 300.0
-"""for which a profile by which jobs were refused is not tried where another has room"""
+"""after a refusal, in which nothing is submitted by that profile if there are others"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,6 @@ class Allowance:
 
 class SlurmExecutor:
     patience = PATIENCE
-    max_jobs: int | None = None
 
     def __init__(
         self,
@@ -72,13 +70,17 @@ class SlurmExecutor:
         SchedulerUnavailableError if this machine has no SLURM that answers.
         """
         self._allowances = allowances
-        profiles = [allowance.profile for allowance in allowances]
         self._taken = Counter[int]()
-        """jobs that waited or ran at the last look, and those submitted since, by profile"""
-        self._refused_at: dict[int, float] = {}  # when, by profile
+        """by profile's index, jobs that waited or ran at the last look, or were submitted since"""
+        self._rests_until: dict[int, float] = {}  # by the index of a profile that refused jobs
+        self._most = [math.inf] * len(allowances)
+        """by profile, jobs that one submission may hold; halved by refusals"""
+        self._next = 0
+        """index of the profile by which the next jobs go; the same from one look to a submission"""
+        profiles = [allowance.profile for allowance in allowances]
         self._study = study
         self._calls = slurm_calls.SchedulerCalls(min(own.max_calls_per_minute for own in profiles))
-        self._queue = slurm_calls.SlurmQueue(self._calls, study, [own.nodes for own in profiles])
+        self._queue = slurm_calls.SlurmQueue(self._calls, study, profiles[0].nodes)
         self._waiting: set[str] = set()  # SLURM jobs that waited at the last look
         self._strays: set[str] = set()
         """SLURM jobs of this study's that the driver did not know at the last look"""
@@ -102,50 +104,73 @@ class SlurmExecutor:
 
     # The profile by which the next jobs are submitted.
 
-    def _next(self) -> int:
-        """Return the first that has room and has refused none of late, else the first with room."""
-        places = [place for place in range(len(self._allowances)) if self._room(place) > 0] or [0]
-        since = time.monotonic() - REST_SECONDS
-        return next((n for n in places if self._refused_at.get(n, since) <= since), places[0])
+    def _choose(self) -> None:
+        """Let the next jobs go by the first profile that has room and does not rest.
 
-    def _room(self, place: int) -> float:
-        jobs = self._allowances[place].jobs
-        return math.inf if jobs is None else jobs - self._taken[place]
+        If there is none, by the first.
+        """
+        indices = range(len(self._allowances))
+        self._next = next((n for n in indices if self._room(n) > 0 and not self._rests(n)), 0)
+
+    def _room(self, index: int) -> float:
+        jobs = self._allowances[index].jobs
+        return math.inf if jobs is None else jobs - self._taken[index]
+
+    def _rests(self, index: int) -> bool:
+        return time.monotonic() < self._rests_until.get(index, -math.inf)
+
+    @property
+    def max_jobs(self) -> int | None:
+        """Return how many there can be while some profiles rest; None where there is but one."""
+        total = 0
+        for index, allowance in enumerate(self._allowances):
+            if allowance.jobs is None:
+                return None
+            total += self._taken[index] if self._rests(index) else allowance.jobs
+        return total
 
     @property
     def max_batch(self) -> int:
-        place = self._next()
-        longest = self._longest_array * self._allowances[place].profile.tasks_per_job
-        return max(1, int(min(longest, self._room(place))))
+        longest = self._longest_array * self._allowances[self._next].profile.tasks_per_job
+        return max(1, int(min(longest, self._room(self._next), self._most[self._next])))
 
     @property
     def num_threads(self) -> int:
-        return self._allowances[self._next()].profile.cpus_per_task
+        return self._allowances[self._next].profile.cpus_per_task
 
     @property
     def gpus_per_job(self) -> float:
-        return float(self._allowances[self._next()].profile.gpus_per_task * self.ranks)
+        return float(self._allowances[self._next].profile.gpus_per_task * self.ranks)
 
     # Submitting.
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
-        place = self._next()
+        index = self._next
+        self._taken[index] += len(jobs)  # also where there is no answer
         try:
-            ids = self._submit(jobs, place)
+            ids = self._submit(jobs, index)
+            self._most[index] *= 2
         except SubmissionRefusedError:
-            self._refused_at[place] = time.monotonic()
+            self._taken[index] -= len(jobs)
+            self._most[index] = max(1, len(jobs) // 2)
+            self._rests_until[index] = time.monotonic() + REST_SECONDS
             raise
-        self._taken[place] += len(jobs)
+        finally:
+            self._choose()
         return ids
 
-    def _submit(self, jobs: Sequence[JobDir], place: int) -> Mapping[str, str]:
-        profile = self._allowances[place].profile
+    def _submit(self, jobs: Sequence[JobDir], index: int) -> Mapping[str, str]:
+        profile = self._allowances[index].profile
         tasks = profile.tasks_per_job
         folders = [str(job.root) for job in jobs]
         groups = [tuple(folders[n : n + tasks]) for n in range(0, len(folders), tasks)]
         self._calls.take_turn()
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
-        name = self._queue.array_name(jobs[0].name, tasks, len(jobs), place)
+        name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
+        if len(self._allowances) > 1:
+            name = self._queue.array_name_by(
+                jobs[0].name, tasks, len(jobs), profile=index, nodes=profile.nodes
+            )
         setup = setup_lines(profile, self._code)
         parameters = sbatch_parameters(profile, self.ranks, self._min_ranks)
         parameters |= {"setup": setup, "job_name": name}
@@ -172,6 +197,8 @@ class SlurmExecutor:
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
         """Ask squeue once, and sacct of jobs that left it; those not asked about are strays."""
         if not jobs:
+            self._taken.clear()
+            self._choose()
             return {}
         listed, wanted = self._queue.jobs(), {job.name for job, _ in jobs}
         self._waiting = {own.id for own in listed if own.phase == "queued"}
@@ -183,6 +210,7 @@ class SlurmExecutor:
                 if not wanted & own.jobs.keys():
                     self._strays.add(own.id)
             seen |= {name: status for name, status in own.jobs.items() if name in wanted}
+        self._choose()
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._queue.ends(vanished)
 
@@ -210,7 +238,7 @@ class SlurmExecutor:
         slurm_id, _, task = job_id.partition(":")
         index, first_rank = int(slurm_id.partition("_")[2] or 0), int(task or 0) * self.ranks
         files: list[Path] = []
-        for allowance in self._allowances:  # which it was is known while it is in the queue
+        for allowance in self._allowances:  # once it has left the queue, any may have been its own
             first = int(job.name) - index * allowance.profile.tasks_per_job - int(task or 0)
             folder = job.study.job(f"{first:05d}").root
             files.append(folder / f"{slurm_id}_{first_rank}_log.out")

@@ -1,8 +1,9 @@
 """Calls SLURM's programs, no more often than the site allows, and reads their answers.
 
 sbatch through submitit takes its turn here too. A job is found by its name, whatever became of the
-answer to its submission: an array is named after the study's folder, its first job and its tasks a
-job, and holds jobs numbered one after another.
+answer to its submission: an array is named after the study's folder, its first job, its tasks a job
+and, where a study has several profiles, the one by which it was submitted. It holds jobs numbered
+one after another.
 """
 
 import re
@@ -169,19 +170,19 @@ ACCOUNT_SECONDS = 120.0  # for which the account of a job that has left the queu
 NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site keeps none
 
 
-class Listed(NamedTuple):
-    """A SLURM job of a study: an element of an array, or alone."""
+class SlurmJob(NamedTuple):
+    """A job of SLURM's that is a study's: an element of an array, or alone."""
 
     id: str
     phase: Phase
     jobs: Mapping[str, JobStatus]  # of ours in it, by name
     profile: int
-    """by which it was submitted, from 0 in the order of preference"""
+    """index of the one by which it was submitted, in the order of preference then"""
 
 
 class SlurmQueue:
-    def __init__(self, calls: SchedulerCalls, study: StudyDir, num_nodes: Sequence[int]) -> None:
-        """Look at a study's SLURM jobs, which ask for at most ``num_nodes``, by profile."""
+    def __init__(self, calls: SchedulerCalls, study: StudyDir, num_nodes: int) -> None:
+        """Look at a study's SLURM jobs, which ask for at most ``num_nodes`` if names don't say."""
         self._calls = calls
         self._num_nodes = num_nodes
         self._prefix = f"hps-{study.key}-"
@@ -189,11 +190,15 @@ class SlurmQueue:
         self._missed: dict[str, float] = {}  # when a job was first in neither answer
         self._has_accounts = True
 
-    def array_name(self, first: str, tasks: int, count: int, profile: int = 0) -> str:
-        """Return the name of an array: first job, tasks a SLURM job, number of jobs, profile."""
-        return f"{self._prefix}{first}x{tasks}n{count}{f'p{profile}' if profile else ''}"
+    def array_name(self, first: str, tasks: int, count: int) -> str:
+        """Return the name of an array: first job, tasks a SLURM job, number of jobs."""
+        return f"{self._prefix}{first}x{tasks}n{count}"
 
-    def jobs(self) -> list[Listed]:
+    def array_name_by(self, first: str, tasks: int, count: int, *, profile: int, nodes: int) -> str:
+        """Return the name where there are several profiles, which may ask for other ``nodes``."""
+        return f"{self.array_name(first, tasks, count)}p{profile}m{nodes}"
+
+    def jobs(self) -> list[SlurmJob]:
         """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
         options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
         listed = []
@@ -201,21 +206,20 @@ class SlurmQueue:
             array, index, state, end, nodes, name = line.split("|", 5)
             if not name.startswith(self._prefix):
                 continue
-            numbers = map(int, re.split("[xnp]", name.removeprefix(self._prefix)))
-            first, tasks, count, profile = (*numbers, 0)[:4]
+            numbers = [int(part) for part in re.split("[xnpm]", name.removeprefix(self._prefix))]
+            first, tasks, count = numbers[:3]
+            profile, asked = numbers[3:] or (0, self._num_nodes)
             is_element = index.isdigit()
             slurm_id = f"{array}_{index}" if is_element else array
             before = int(index) * tasks if is_element else 0
             phase, failure = meaning(state)
             ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
-            # A driver that has begun since may have fewer profiles.
-            asked = self._num_nodes[min(profile, len(self._num_nodes) - 1)]
             share = min(1.0, int(nodes) / asked) if phase == "running" else 1.0
             statuses = {}
             for task in range(min(tasks, count - before)):
                 status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at, share)
                 statuses[f"{first + before + task:05d}"] = status
-            listed.append(Listed(slurm_id, phase, statuses, profile))
+            listed.append(SlurmJob(slurm_id, phase, statuses, profile))
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def examine_all(
     if len(study.on_slurm) > 1:
         jobs = {
             f"job by {executor.profile}": partial(
-                machine.check_inside, study.by(executor), runs, make
+                machine.check_inside, study.with_executor(executor), runs, make
             )
             for executor in study.on_slurm
         }
@@ -84,20 +85,24 @@ def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str,
     if isinstance(study.executor, LocalOptions):
         return checks | {"GPUs": lambda: machine.check_local_gpus(study)}
     checks["shared folder"] = lambda: machine.check_shared(runs, mounts)
-    for place, executor in enumerate(study.on_slurm):
-        about = f"profile {executor.profile}" if place else "profile"
-        checks[about] = partial(_profile, study, executor, is_first=place == 0)
+    for index, executor in enumerate(study.on_slurm):
+        by = f" by {executor.profile}" if len(study.on_slurm) > 1 else ""
+        checks[f"profile{by}"] = partial(_profile, study, executor, by, is_first=index == 0)
     return checks
 
 
-def _profile(study: Study, executor: SlurmOptions, *, is_first: bool) -> Iterator[Finding]:
-    """Look at a profile, and by the first one at the cluster and the driver's job, too."""
+def _profile(study: Study, executor: SlurmOptions, by: str, *, is_first: bool) -> Iterator[Finding]:
+    """Look at a profile, and by the first one at the cluster and the driver's job, too.
+
+    ``by`` says in the names of findings which one it is, if there are several.
+    """
     file = study.profile_of(executor)
     profile = load_profile(file)
     yield ok(f"{file} is right")
-    yield machine.check_asked_gpus(study, profile)
+    asked = machine.check_asked_gpus(study, profile)
+    yield replace(asked, name=f"{asked.name}{by}")
     calls, driver = SchedulerCalls(profile.max_calls_per_minute), profile.driver
-    jobs = "jobs" if is_first else f"jobs by {executor.profile}"
+    jobs = f"jobs{by}"
     try:
         if is_first:
             yield from _slurm(calls, study.executor.jobs)

@@ -28,8 +28,8 @@ def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Fi
         "job count",
         count is None or num_jobs is None or num_jobs <= count,
         f"MaxJobCount {'unknown' if count is None else count}",
-        f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount); the others "
-        "will be refused for a while",
+        f"the study asks for {num_jobs} jobs at once, but the site holds {count} jobs "
+        "(MaxJobCount); the others will be refused for a while",
     )
     yield _preemption(config)
     yield _judged(

@@ -137,6 +137,7 @@ def _ranks(job: JobDir, plan: JobPlan) -> int:
 
 
 def _gpus(study: Study) -> int:
+    """Return how many a job has; of several profiles, by that which asks for the most."""
     profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
     if not profiles:
         return study.gpus_per_job

@@ -274,8 +274,8 @@ class SlurmOptions:
         yield from _min_ranks_problems(self.ranks, self.min_ranks)
 
 
-def disagreement(executors: Sequence[SlurmOptions]) -> Iterator[str]:
-    """Yield in what executors of one study differ, whose jobs take the same trials."""
+def executors_problems(executors: Sequence[SlurmOptions]) -> Iterator[str]:
+    """Yield why executors cannot take the trials of one study."""
     named: dict[str, set[int | bool | None]] = {
         "members_per_job": {executor.members_per_job for executor in executors},
         "pilot": {executor.pilot for executor in executors},

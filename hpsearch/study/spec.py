@@ -92,7 +92,7 @@ class StudySpec:
     population: PopulationOptions | None = None
     """how trials follow each other as the intervals of members that breed; null for a search"""
     executor: options.ExecutorOptions = field(default_factory=options.LocalOptions)
-    """where jobs run"""
+    """where jobs run, unless there are executors; `Study.executor` says which it is"""
     executors: tuple[options.SlurmOptions, ...] = ()
     """in place of executor, several profiles of a cluster, the preferred first: a job goes by the
     first that has fewer than its jobs"""
@@ -109,7 +109,7 @@ class StudySpec:
         names = [tracker.name for tracker in self.track]
         if len(set(names)) < len(names):
             yield f"track must name each tracker once, but names {', '.join(names)}"
-        yield from options.disagreement(self.executors)
+        yield from options.executors_problems(self.executors)
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,7 @@ class Study:
     def profile_of(self, executor: options.SlurmOptions) -> Path:
         return self.path.parent / executor.profile
 
-    def by(self, executor: options.ExecutorOptions) -> "Study":
-        """Return the study with this executor alone."""
+    def with_executor(self, executor: options.ExecutorOptions) -> "Study":
         spec = dataclasses.replace(self.spec, executor=executor, executors=())
         return dataclasses.replace(self, spec=spec)
 
@@ -345,6 +344,8 @@ def read_sections(data: object) -> dict[str, Any]:
             sections |= _read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
+    if "executors" in data and "executors" not in sections:  # else the default would be judged
+        sections.pop("executor", None)
     if "executor" in sections:
         sections["executor"] = _joined(sections["executor"], sections.get("executors", ()))
     return sections
@@ -397,6 +398,7 @@ def _space_problems(
 def _joined(
     executor: options.ExecutorOptions, executors: Sequence[options.SlurmOptions]
 ) -> options.ExecutorOptions:
+    """Return where jobs run: of several executors the first, with the jobs of all."""
     if not executors:
         return executor
     return dataclasses.replace(executors[0], jobs=sum(each.jobs for each in executors))

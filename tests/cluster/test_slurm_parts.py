@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -87,7 +86,7 @@ def slurm(
     monkeypatch: pytest.MonkeyPatch,
     queue: str,
     accounts: str = "",
-    num_nodes: Sequence[int] = (1,),
+    num_nodes: int = 1,
 ) -> SlurmExecutor:
     """Return an executor whose squeue prints ``queue``, NAME standing for the study's prefix."""
     study = StudyDir(tmp_path / "runs" / "tiny")
@@ -98,8 +97,7 @@ def slurm(
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
-    allowances = [Allowance(replace(profile, nodes=nodes)) for nodes in num_nodes]
-    return SlurmExecutor(allowances, study)
+    return SlurmExecutor([Allowance(replace(profile, nodes=num_nodes))], study)
 
 
 def asked(*numbers: int) -> list[tuple[JobDir, None]]:
@@ -129,7 +127,7 @@ def test_a_job_with_fewer_nodes_than_asked_for_has_less_of_the_gpus(tmp_path, mo
     queue = "100|N/A|RUNNING|2026-01-31T12:00:00|4|NAME-00001x1n1\n"
     queue += "200|N/A|RUNNING|2026-01-31T12:00:00|3|NAME-00002x1n1\n"
     queue += "300|N/A|PENDING|N/A|1|NAME-00003x1n1\n"
-    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=(4,)).look(asked(1, 2, 3))
+    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=4).look(asked(1, 2, 3))
     assert [status.share for status in seen.values()] == [1.0, 0.75, 1.0]
 
 
@@ -174,7 +172,7 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         return sacct
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
-    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), [1])
+    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1)
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("hpsearch.cluster.slurm_calls.time", clock)
     phases = []
@@ -340,10 +338,10 @@ def test_a_job_goes_by_the_first_profile_with_room(by_two, tmp_path: Path) -> No
     executor.submit(jobs[2:5])
     asked_names = (tmp_path / "sbatch.asked").read_text().split()
     prefix = f"--job-name=hps-{jobs[0].study.key}"
-    assert asked_names[1::2] == [f"{prefix}-00001x1n2", f"{prefix}-00003x1n3p1"]
-    queue = "7|0|COMPLETED|2026-01-31T12:00:00|1|NAME-00001x1n2\n"
-    queue += "7|1|PENDING|N/A|1|NAME-00001x1n2\n"
-    queue += "".join(f"8|{n}|RUNNING|N/A|1|NAME-00003x1n3p1\n" for n in range(3))
+    assert asked_names[1::2] == [f"{prefix}-00001x1n2p0m1", f"{prefix}-00003x1n3p1m1"]
+    queue = "7|0|COMPLETED|2026-01-31T12:00:00|1|NAME-00001x1n2p0m1\n"
+    queue += "7|1|PENDING|N/A|1|NAME-00001x1n2p0m1\n"
+    queue += "".join(f"8|{n}|RUNNING|N/A|1|NAME-00003x1n3p1m1\n" for n in range(3))
     named = queue.replace("NAME", f"hps-{jobs[0].study.key}")
     (tmp_path / "squeue.queue").write_text(named)
     phases = {name: status.phase for name, status in executor.look(asked(*range(1, 6))).items()}
@@ -357,24 +355,44 @@ def test_a_profile_that_refuses_jobs_rests(by_two, tmp_path: Path, monkeypatch) 
     now = [1000.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("hpsearch.cluster.slurm.time", clock)
+    assert executor.max_jobs == 5
     with pytest.raises(SubmissionRefusedError, match="QOSMaxSubmitJobLimit"):
         executor.submit(jobs[:2])
     assert next_jobs(executor) == (3, 2, 1.0)
     executor.submit(jobs[:3])
-    assert next_jobs(executor) == (2, 8, 4.0), "the other one has no room"
+    assert executor.max_jobs == 3, "the driver is to submit no more"
     (tmp_path / "squeue.queue").write_text("")
     executor.look(asked(1))
-    assert executor.num_threads == 2
+    assert next_jobs(executor) == (3, 2, 1.0)
     now[0] += REST_SECONDS
-    assert executor.num_threads == 8
+    assert executor.num_threads == 2, "unchanged until the next look, for jobs announced"
+    executor.look(asked(1))
+    assert next_jobs(executor) == (1, 8, 4.0), "half as many as it refused"
+    (tmp_path / "sbatch.refuses").write_text("")
+    executor.submit(jobs[3:4])
+    assert next_jobs(executor) == (1, 8, 4.0)
+    executor.submit(jobs[4:5])
+    assert executor.max_jobs == 5
+    assert executor.num_threads == 2, "the big one is full"
+
+
+def test_jobs_of_which_sbatch_said_nothing_take_room(by_two, tmp_path: Path) -> None:
+    executor, jobs = by_two
+    (tmp_path / "sbatch").write_text(
+        "#!/bin/sh\necho Unable to contact slurm controller >&2; exit 1"
+    )
+    with pytest.raises(SchedulerSilentError):
+        executor.submit(jobs[:2])
+    assert executor.num_threads == 2
 
 
 def test_shares_are_of_the_nodes_of_a_job_s_own_profile(tmp_path, monkeypatch) -> None:
-    queue = "1|N/A|RUNNING|N/A|1|NAME-00001x1n1\n"
-    queue += "2|N/A|RUNNING|N/A|1|NAME-00002x1n1p1\n"
-    queue += "3|N/A|RUNNING|N/A|1|NAME-00003x1n1p5\n"  # of a profile that has gone
-    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=(1, 2)).look(asked(1, 2, 3))
-    assert [status.share for status in seen.values()] == [1.0, 0.5, 0.5]
+    """Also where the profiles stood in another order, or were more, when it was submitted."""
+    queue = "1|N/A|RUNNING|N/A|1|NAME-00001x1n1p0m1\n"
+    queue += "2|N/A|RUNNING|N/A|1|NAME-00002x1n1p1m2\n"
+    queue += "3|N/A|RUNNING|N/A|1|NAME-00003x1n1\n"
+    seen = slurm(tmp_path, monkeypatch, queue, num_nodes=4).look(asked(1, 2, 3))
+    assert [status.share for status in seen.values()] == [1.0, 0.5, 0.25]
 
 
 def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
@@ -385,7 +403,7 @@ def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1, 2))
     assert [end.ended_at for end in seen.values()] == [noon, None]
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, c: "3|FAILED|2026-01-31T12:00:00\n")
-    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), [1]).ends([(JobDir(Path("j")), "3")])
+    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), 1).ends([(JobDir(Path("j")), "3")])
     assert ends["j"].ended_at == noon
 
 

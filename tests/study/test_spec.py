@@ -393,7 +393,7 @@ def test_several_executors_are_one_with_the_jobs_of_all(tmp_path: Path) -> None:
     derived = inherited(study, StudyDir(tmp_path / "runs/other"))
     assert [executor["profile"] for executor in derived["executors"]] == [str(PROFILE), str(other)]
     assert "executor" not in derived
-    alone = study.by(study.on_slurm[1])
+    alone = study.with_executor(study.on_slurm[1])
     assert (alone.executor, alone.on_slurm) == (study.on_slurm[1], study.on_slurm[1:])
 
 
