@@ -20,7 +20,7 @@ from hpsearch.printable import interval_text
 from hpsearch.schema import field_hints, read
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
-from hpsearch.terminal import print_line, print_whole, text_table
+from hpsearch.terminal import print_line, print_whole, text_table, to_html
 
 NUM_DRAWS: Final = 100_000  # by which a chance is known to a third of a percent
 MIN_SEEDS_OF_IQM: Final = 4  # below which it leaves nothing out
@@ -81,6 +81,9 @@ class Confirmation:
     @property
     def best(self) -> ConfirmedTrial:
         return self.trials[0]
+
+    def _repr_html_(self) -> str:
+        return to_html(lambda console: print_confirmation(console, self))
 
 
 def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateVerdict]:

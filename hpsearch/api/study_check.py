@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import (
     driver_options,
@@ -22,6 +24,7 @@ from hpsearch.study.spec import Study, load_study, read_sections
 from hpsearch.study.spec_checks import section_problems
 from hpsearch.study.spec_warnings import Example, example_trial, warnings_of
 from hpsearch.study.url import FROM_ENVIRONMENT, read_token, storage_url
+from hpsearch.terminal import print_line, to_html
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,23 @@ class StudyCheck:
     profiles, `trials by` each of them"""
     example: Example
     """a trial that the study would train"""
+
+    @property
+    def size(self) -> str:
+        size = "infinitely many" if self.configurations is None else str(self.configurations)
+        return f"{self.trials} trials of {size} configurations"
+
+    def sentences(self) -> list[str]:
+        """Return what it would cost, and what is allowed and may not be meant."""
+        return [f"cost: {self.cost}", *(f"note: {warning}" for warning in self.warnings)]
+
+    def _repr_html_(self) -> str:
+        def draw(console: Console) -> None:
+            print_line(console, f"{self.study}: {self.size}", style="bold")
+            for sentence in self.sentences():
+                print_line(console, sentence)
+
+        return to_html(draw)
 
 
 def check_study(path: Path, runs: Path) -> StudyCheck:

@@ -9,7 +9,6 @@ from hpsearch.commands.command import JSON, STUDY, argument, command, flag, opti
 from hpsearch.errors import UsageError
 
 if TYPE_CHECKING:
-    from hpsearch.report.forecast import Forecast
     from hpsearch.study.templates import Written
 
 
@@ -132,11 +131,9 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
         }
         print(json.dumps(plain, indent=1))
         return
-    size = "infinitely many" if check.configurations is None else str(check.configurations)
-    print(f"{path} is a valid study: {check.trials} trials of {size} configurations")
-    print(f"cost: {cost_text(check.cost)}")
-    for warning in check.warnings:
-        print(f"note: {warning}")
+    print(f"{path} is a valid study: {check.size}")
+    for sentence in check.sentences():
+        print(sentence)
     for part in all_installed():
         print(f"another package adds: {part}")
     for job, lines in check.sbatch.items():
@@ -145,15 +142,3 @@ def validate(study: str, runs: Path, *, as_json: bool) -> None:
     example = check.example
     print(f"\n{example.what}:\n\n{yaml_file.dump(example.params)}")
     print(f"its complete configuration:\n\n{yaml_file.dump(example.config)}")
-
-
-def cost_text(cost: "Forecast") -> str:
-    steps = f"{cost.trials} trials of {cost.steps_per_trial:,} steps"
-    if cost.hours is None:
-        return f"{steps}; hours unknown, because nothing like it was measured"
-    bound = "at most about" if cost.is_bound else "about"
-    together = "; members that train together take less" if cost.is_bound else ""
-    return (
-        f"{steps}, {bound} {cost.hours:.2g} {cost.unit}, by the {cost.steps_per_second:,.3g} steps "
-        f"a second of {cost.source}{together}"
-    )

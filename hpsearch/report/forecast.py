@@ -74,6 +74,17 @@ class Forecast:
     source: str | None  # where the speed was measured
     is_bound: bool  # whether it is of members one by one, who together take less
 
+    def __str__(self) -> str:
+        steps = f"{self.trials} trials of {self.steps_per_trial:,} steps"
+        if self.hours is None:
+            return f"{steps}; hours unknown, because nothing like it was measured"
+        bound = "at most about" if self.is_bound else "about"
+        together = "; members that train together take less" if self.is_bound else ""
+        return (
+            f"{steps}, {bound} {self.hours:.2g} {self.unit}, by the {self.steps_per_second:,.3g} "
+            f"steps a second of {self.source}{together}"
+        )
+
 
 def forecast(study: Study, folder: StudyDir) -> Forecast:
     base = next(iter(study.bases.values()))

@@ -134,3 +134,9 @@ def test_json_has_its_keys():
         assert trial.keys() == TRIAL_KEYS
         assert trial["search"].keys() == {"value", "low", "high"}
         assert [seed.keys() for seed in trial["seeds"]] == [{"seed", "trial", "metrics"}] * 2
+
+
+def test_a_confirmation_shows_itself_in_a_notebook():
+    shown = confirmation([[0.3, 0.31], [0.1, 0.12]], [0.3, 0.1])._repr_html_()
+    assert "tiny: rho on seeds held out" in shown
+    assert "P(best)" in shown

@@ -80,6 +80,9 @@ def test_figures_and_status_show_themselves(study):
     assert len(study.plot_learning().data) >= 6
     html = study._repr_html_()
     assert "tiny: finished" in html
+    check = study.validate()._repr_html_()
+    assert "tiny: 6 trials of infinitely many configurations" in check
+    assert "cost: 6 trials of" in check
     assert "<pre" in html
 
 
