@@ -257,7 +257,7 @@ def test_a_folder_without_checkpoints(capsys, runs, tmp_path):
     assert "holds no whole checkpoint; name a checkpoint" in refused(capsys, tmp_path)
     error = refused(capsys, "missing", "--runs", runs)
     assert "unknown player 'missing'; valid: all_coord, " in error
-    assert "or the folder of a run, a trial or a checkpoint" in error
+    assert "or the folder of a run, a trial, a checkpoint or a bundle" in error
 
 
 def test_a_missing_gpu(capsys, monkeypatch):

@@ -1,7 +1,7 @@
 """The strongest checkpoints of studies, founders made of them, and the players of a cross-play."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -24,7 +24,7 @@ from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import is_maximized, saved_config
 from hpsearch.trainers.metrics import MODES, PANELS, panel_name
-from hpsearch.trainers.opponents import load_player, saved_roles
+from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
 
 
 @dataclass(frozen=True)
@@ -128,25 +128,34 @@ class RoundRobinPlayers:
 
 
 def find_players(
-    names: Sequence[str], runs: Path, *, top: int, panel: bool, device: torch.device
+    names: Sequence[str],
+    runs: Path,
+    *,
+    top: int,
+    panel: bool,
+    device: torch.device,
+    bundles: Mapping[Path, Mapping[str, SavedPlayer]] | None = None,
 ) -> RoundRobinPlayers:
     """Return the players that ``names`` stand for, the ``top`` trials of a study for each role.
 
-    Raises UsageError if a name stands for nothing, or there are no hosts or no agents;
-    ConflictError if the players know different games; CorruptError if a checkpoint is damaged.
+    And those of ``bundles``, by folder and role. Raises UsageError if a name stands for nothing, or
+    there are no hosts or no agents; ConflictError if the players know different games; CorruptError
+    if a checkpoint is damaged.
     """
     roles_of: dict[Path, set[str]] = {}
     for name in names:
         if name not in {*HOSTS, *AGENTS}:
             for path, roles in _checkpoints(name, runs, top):
                 roles_of.setdefault(path.resolve(), set()).update(roles)
-    labels = _labels(roles_of)
+    bundles = bundles or {}
+    labels = _labels(roles_of, bundles)
     sides: list[Players] = []
     for role, known in (("host", HOSTS), ("agent", AGENTS)):
         panelists = REFERENCES[role] if panel else ()
         scripted = tuple(dict.fromkeys((*panelists, *(name for name in names if name in known))))
         playing = [path for path, roles in roles_of.items() if role in roles]
         learned = {labels[path]: load_player(path, role, device) for path in playing}
+        learned |= {labels[path]: own[role] for path, own in bundles.items() if role in own}
         if not (learned or scripted):
             raise UsageError(
                 f"no player plays as {role}: {', '.join(names)} can only play the other side; name "
@@ -176,7 +185,7 @@ def _checkpoints(name: str, runs: Path, top: int) -> Iterator[tuple[Path, tuple[
     else:
         studies = [folder.name for folder in runs.glob("*/") if _is_study(folder)]
         problem = unknown_name("player", name, {*HOSTS, *AGENTS, *studies})
-        raise UsageError(f"{problem}, or the folder of a run, a trial or a checkpoint")
+        raise UsageError(f"{problem}, or the folder of a run, a trial, a checkpoint or a bundle")
     for strong in strongest_checkpoints(view, top):
         yield strong.checkpoint, strong.roles
 
@@ -185,10 +194,14 @@ def _is_study(folder: Path) -> bool:
     return StudyDir(folder).spec.exists()
 
 
-def _labels(paths: Iterable[Path]) -> dict[Path, str]:
-    """Name each checkpoint by its run (of a trial STUDY/NUMBER), its step, or else its path."""
-    labels, with_step = {}, {}
-    for path in paths:
+def _labels(checkpoints: Iterable[Path], bundles: Iterable[Path]) -> dict[Path, str]:
+    """Name each checkpoint by its run (of a trial STUDY/NUMBER), its step, or else its path.
+
+    A bundle is named by its folder, or else its path.
+    """
+    labels = {path: path.name for path in bundles}
+    with_step = {path: str(path) for path in labels}
+    for path in checkpoints:
         run = path.parent.parent
         is_trial = run.parent.name == "trials"
         labels[path] = f"{run.parent.parent.name}/{run.name}" if is_trial else run.name

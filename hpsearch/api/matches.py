@@ -14,6 +14,7 @@ from hpsearch.api.notebook import data_frame
 from hpsearch.api.player import Player
 from hpsearch.api.study_handle import StudyHandle
 from hpsearch.errors import UsageError
+from hpsearch.export.reading import take_bundles
 from hpsearch.terminal import to_html
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ def cross_play(
     """Let every host play every agent, from the same starts, and rate them.
 
     Players are studies (their ``top`` trials of each role), by name, file or handle, checkpoints,
-    folders of runs or trials, names of scripted players, and loaded ones; with ``panel`` the
-    scripted ones play on both sides. ``games`` are those of a pair. With ``sampled`` players draw
-    moves as in their evaluations. Raises UsageError if a name stands for nothing, ConflictError if
-    players know different games.
+    folders of runs or trials, bundles, names of scripted players, and loaded ones; with ``panel``
+    the scripted ones play on both sides. ``games`` are those of a pair. With ``sampled`` players
+    draw moves as in their evaluations. Raises UsageError if a name stands for nothing,
+    ConflictError if players know different games, CorruptError if a bundle is damaged.
     """
     if games < MIN_GAMES:
         raise UsageError(f"games must be at least {MIN_GAMES}, got {games}")
@@ -71,7 +72,10 @@ def cross_play(
     check_positive(top=top)
     listed = [players] if isinstance(players, Entrant) else players
     names = [_name(player) for player in listed]
-    found = find_players(names, Path(runs), top=top, panel=panel, device=how.device)
+    others, bundles = take_bundles(names, Path(runs), how.device)
+    found = find_players(
+        others, Path(runs), top=top, panel=panel, device=how.device, bundles=bundles
+    )
     return CrossPlayResult(standings(play_round_robin(found, how), seed), found, how)
 
 

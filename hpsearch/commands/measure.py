@@ -233,7 +233,7 @@ MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
         "players",
         "PLAYER",
         "study (its best trials), checkpoint, folder of a run or a trial (its newest checkpoint), "
-        "or name of a scripted player",
+        "bundle, or name of a scripted player",
         count="+",
     ),
     RUNS,
@@ -282,13 +282,17 @@ def crossplay(
 ) -> None:
     from hpsearch.analysis import standings
     from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
+    from hpsearch.export.reading import take_bundles
     from hpsearch.terminal import Terminal
 
     if games < MIN_GAMES:
         raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
     check_output(output, "the matrix", (".csv", ".json"))
     how = HowToPlay(games, seed, sampled, _device(device))
-    round_robin = find_players(players, runs, top=top, panel=panel, device=how.device)
+    others, bundles = take_bundles(players, runs, how.device)
+    round_robin = find_players(
+        others, runs, top=top, panel=panel, device=how.device, bundles=bundles
+    )
     measured = standings.standings(play_round_robin(round_robin, how), seed)
     plain = standings.plain_standings(measured, round_robin, how)
     if as_json:

@@ -4,7 +4,7 @@ Nothing of what a bundle holds is run: its players are built from its configurat
 its programs are compared, byte for byte, with those that these players give.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +14,13 @@ from torch import Tensor
 
 from hpsearch.analysis.examination import CPU, device_of
 from hpsearch.cluster.code_snapshot import versions
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.export import folder as bundles
 from hpsearch.export.certificate import Certificate, Conditions, differences, signer_of
 from hpsearch.export.folder import INDEX, BundleDir, Contents, plain_json, read_file, shown
 from hpsearch.export.programs import onnx_differences, program_differences
+from hpsearch.names import is_name
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.opponents import SavedPlayer
@@ -81,6 +83,34 @@ def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
     device = device_of(certificate.conditions.device)
     measured = players if device == CPU else _players(bundle, config, tensors, device)
     return Bundle(bundle, contents, certificate, rows, plain, players, measured, signer)
+
+
+def take_bundles(
+    names: Sequence[str], runs: Path, device: torch.device
+) -> tuple[list[str], dict[Path, Mapping[str, SavedPlayer]]]:
+    """Return the names that stand for no bundle, and the players of the bundles, by their folders.
+
+    A study below ``runs`` goes before a folder of its name.
+    """
+    others: list[str] = []
+    players: dict[Path, Mapping[str, SavedPlayer]] = {}
+    for name in names:
+        is_study = is_name(name) and StudyDir(runs / name).spec.exists()
+        folders = [] if is_study else bundles_in(Path(name))
+        players |= {
+            folder.resolve(): _players_on(read_bundle(folder), device) for folder in folders
+        }
+        others += [] if folders else [name]
+    return others, players
+
+
+def _players_on(bundle: Bundle, device: torch.device) -> Mapping[str, SavedPlayer]:
+    if device == CPU:
+        return bundle.players
+    folder = bundle.folder
+    _, config = _config(bundle.contents, folder)
+    tensors = _tensors(bundle.contents.data[folder.weights.name], folder.weights)
+    return _players(folder, config, tensors, device)
 
 
 def reproduce(bundle: Bundle) -> list[str]:

@@ -94,6 +94,9 @@ def test_its_players_are_those_of_the_bundle(study, tmp_path):
     assert len({player.choose_coordinates(points) for player in players}) == 1
     with pytest.raises(UsageError, match="no trial 99"):
         study.player(99)
+    both = package.cross_play([study, package.load_player(bundle)], top=1, games=20).frame()
+    (best,) = [host for host in both.index if host.startswith("tiny/")]
+    assert both.loc["best"].tolist() == both.loc[best].tolist(), "they are the same network"
     scripted = package.load_player("zeillinger")
     played = package.cross_play([study, scripted], top=1, games=20)
     assert "zeillinger" in played._repr_html_()
