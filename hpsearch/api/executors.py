@@ -40,11 +40,11 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
     # Imported here: to submit elsewhere needs none of it.
     from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 
-    profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
-    allowances = [Allowance(profiles[0])]
-    if len(profiles) > 1:
-        pairs = zip(profiles, study.on_slurm, strict=True)
-        allowances = [Allowance(profile, executor.jobs) for profile, executor in pairs]
+    is_alone = len(study.on_slurm) == 1
+    allowances = [
+        Allowance(load_profile(study.profile_of(executor)), None if is_alone else executor.jobs)
+        for executor in study.on_slurm
+    ]
     return SlurmExecutor(
         allowances,
         folder,

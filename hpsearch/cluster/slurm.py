@@ -166,11 +166,8 @@ class SlurmExecutor:
         groups = [tuple(folders[n : n + tasks]) for n in range(0, len(folders), tasks)]
         self._calls.take_turn()
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
-        name = self._queue.array_name(jobs[0].name, tasks, len(jobs))
-        if len(self._allowances) > 1:
-            name = self._queue.array_name_by(
-                jobs[0].name, tasks, len(jobs), profile=index, nodes=profile.nodes
-            )
+        by = (index, profile.nodes) if len(self._allowances) > 1 else None
+        name = self._queue.array_name(jobs[0].name, tasks, len(jobs), by)
         setup = setup_lines(profile, self._code)
         parameters = sbatch_parameters(profile, self.ranks, self._min_ranks)
         parameters |= {"setup": setup, "job_name": name}

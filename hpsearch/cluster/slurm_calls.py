@@ -190,13 +190,15 @@ class SlurmQueue:
         self._missed: dict[str, float] = {}  # when a job was first in neither answer
         self._has_accounts = True
 
-    def array_name(self, first: str, tasks: int, count: int) -> str:
-        """Return the name of an array: first job, tasks a SLURM job, number of jobs."""
-        return f"{self._prefix}{first}x{tasks}n{count}"
+    def array_name(
+        self, first: str, tasks: int, count: int, by: tuple[int, int] | None = None
+    ) -> str:
+        """Return the name of an array: first job, tasks a SLURM job, number of jobs.
 
-    def array_name_by(self, first: str, tasks: int, count: int, *, profile: int, nodes: int) -> str:
-        """Return the name where there are several profiles, which may ask for other ``nodes``."""
-        return f"{self.array_name(first, tasks, count)}p{profile}m{nodes}"
+        And, where there are several profiles, ``by`` which: its index and its nodes.
+        """
+        suffix = "" if by is None else f"p{by[0]}m{by[1]}"
+        return f"{self._prefix}{first}x{tasks}n{count}{suffix}"
 
     def jobs(self) -> list[SlurmJob]:
         """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
