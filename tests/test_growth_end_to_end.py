@@ -78,6 +78,7 @@ def test_killed_at_random_it_comes_to_the_same_members(tmp_path, whole):
             run = Run(tmp_path, "--no-export")
             time.sleep(moments.uniform(5.0, 25.0))
             if run.process.poll() is not None:
+                run.wait()
                 break
             run.process.kill()
             run.wait()

@@ -57,6 +57,7 @@ def test_killed_it_comes_to_the_same_members(tmp_path, whole):
         run = Run(folder, "--no-export")
         time.sleep(moments.uniform(2.0, 12.0))
         if run.process.poll() is not None:
+            run.wait()
             break
         run.process.kill()
         run.wait()

@@ -130,6 +130,7 @@ def test_killed_at_random_again_and_again_it_comes_to_the_same_members(folder, w
         run = Run(folder, "--no-export")
         time.sleep(moments.uniform(1.0, 12.0))
         if run.process.poll() is not None:
+            run.wait()
             break
         run.process.kill()
         run.wait()

@@ -140,6 +140,7 @@ def test_killed_at_random_it_comes_to_the_same(folder, kind, seed, request):
         run = Run(folder)
         time.sleep(moments.uniform(2.0, 5.0))
         if run.process.poll() is not None:
+            run.wait()
             break
         run.process.kill()
         run.wait()
