@@ -11,16 +11,18 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
+from hpsearch.trainers import dqn_cpu
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner, Scheduler
 from hpsearch.trainers.members import column, member_stream, prefixed
+from hpsearch.trainers.moves import Batch
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.policies import build_net, legal_values
 from hpsearch.trainers.ranks import ALONE, Ranks
-from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.rollouts import SavedPlayers, Transitions
 from hpsearch.trainers.trainer import Trainer
 
@@ -119,7 +121,13 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         actors: Actors | None = None,
     ) -> None:
         super().__init__(configs, saved, ranks, actors)
-        self._difference = compiled(temporal_difference, self.config.compile)
+        is_on_cpu = self.device.type == "cpu" and self.config.compile == "off"
+        self._best = dqn_cpu.best_value if is_on_cpu else best_value
+        self._difference = (
+            dqn_cpu.temporal_difference
+            if is_on_cpu
+            else compiled(temporal_difference, self.config.compile)
+        )
 
     def _learner(self, role: str) -> QLearner:
         return QLearner(role, self.configs, self.device, self.ranks)
@@ -194,8 +202,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         features = learner.features(observation, subset)
         values = learner.target_net.update_pass(features)
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
-        best = legal_values(chooser, learner.legal(subset)).argmax(dim=2, keepdim=True)
-        return values.gather(2, best).squeeze(2)
+        return self._best(values, chooser, learner.legal(subset))
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""
@@ -228,6 +235,15 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     @property
     def agent_replay_buffer(self) -> ReplayBuffer:
         return self.learner("agent").replay_buffer
+
+
+def best_value(values: Tensor, chooser: Tensor, legal: Tensor) -> Tensor:
+    """Return what ``values`` (P, B, A) say of the best action that is ``legal``, float32 (P, B).
+
+    The best one is that of the highest value by ``chooser``, float32 as ``values`` are.
+    """
+    best = legal_values(chooser, legal).argmax(dim=2, keepdim=True)
+    return values.gather(2, best).squeeze(2)
 
 
 def temporal_difference(

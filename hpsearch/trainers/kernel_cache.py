@@ -21,7 +21,9 @@ from hpsearch.game import random
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.rules import GameConfig
+from hpsearch.trainers import dqn_cpu, moves_cpu
 from hpsearch.trainers.config.optim import AdamArgs
+from hpsearch.trainers.moves import Rings
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
 
 LONGEST_SECONDS = 120.0
@@ -63,9 +65,10 @@ def _mark(dimension: int) -> Path | None:
     if folder is None:
         return None
     total = hashlib.sha256()
-    for module in (interface, cpu_loops, random, adam_cpu):
-        total.update(Path(str(module.__file__)).read_bytes())
-    # As numba does: programs of one processor are none of another one.
+    # As numba does: programs of one processor are none of another one, nor of another file.
+    for module in (interface, cpu_loops, random, adam_cpu, moves_cpu, dqn_cpu):
+        path = Path(str(module.__file__))
+        total.update(repr(path.stat().st_mtime).encode() + path.read_bytes())
     about = (
         numba.__version__,
         platform.python_version(),
@@ -100,6 +103,15 @@ def _use_all(dimension: int) -> None:
     update = Update(weights.clone(), number, number, torch.ones(1, dtype=torch.bool))
     adam = Adam(weights, [AdamArgs(lr=1.0, beta1=0.0, beta2=0.0, eps=1.0)])
     adam.step(weights, update, TargetWeights(weights.clone(), number))
+    numbers, yes = torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool)
+    rings = Rings(game.points, numbers[None], none[None], none[None], numbers, yes, yes)
+    moves_cpu.look_up(
+        rings, 1, places=none[None], weight=numbers, added=none, gamma=number, n_step=1
+    )
+    dqn_cpu.best_value(numbers[None], numbers[None], yes[None])
+    dqn_cpu.temporal_difference(
+        numbers[None], action=none[None], target=numbers, weight=numbers, delta=numbers
+    )
 
 
 if __name__ == "__main__":

@@ -150,6 +150,11 @@ class Reader:
         self._activation = activation
         self.activation = self._activations[activation]
 
+    def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
+        """Return the first points' coordinates and the rest, (P, B, F), of (P, B, I)."""
+        points, more = split(inputs, x)
+        return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
+
     def linear(self, x: Tensor) -> Tensor:
         """Return (P, R, O) for (P, R, I)."""
         weight, bias = next(self._views), next(self._views)
@@ -198,11 +203,30 @@ class CPUReader(Reader):
     # In place: what comes before an activation, no derivative needs.
     _activations: ClassVar = {"relu": torch.relu_, "tanh": torch.tanh_}
 
+    def __init__(
+        self,
+        views: Iterator[Tensor],
+        flats: Iterator[layers_cpu.Flat],
+        statistics: Tensor,
+        *,
+        activation: players.Activation,
+        training: bool,
+    ) -> None:
+        super().__init__(views, statistics, activation=activation, training=training)
+        self._flats = flats
+
+    def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
+        size = encoder.num_points * inputs.dimension
+        return x[..., :size] if inputs.num_more == 0 else super().flatten(encoder, inputs, x)
+
     def linear(self, x: Tensor) -> Tensor:
-        return layers_cpu.linear(x, next(self._views), next(self._views), "none")
+        return layers_cpu.linear(x, *self._next_linear(), "none")
 
     def hidden(self, x: Tensor) -> Tensor:
-        return layers_cpu.linear(x, next(self._views), next(self._views), self._activation)
+        return layers_cpu.linear(x, *self._next_linear(), self._activation)
+
+    def _next_linear(self) -> tuple[Tensor, Tensor, layers_cpu.Flat]:
+        return next(self._views), next(self._views), next(self._flats)
 
     def norm(self, x: Tensor, kind: NormKind) -> Tensor:
         if kind == "layer_norm" or (self._training and x.shape[1] == 1):
@@ -245,9 +269,9 @@ def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def apply_encoder(reader: Reader, encoder: players.Encoder, inputs: Inputs, x: Tensor) -> Tensor:
     """Return features (P, B, F) of observations (P, B, I)."""
-    points, more = split(inputs, x)
     if isinstance(encoder, players.FlattenEncoder):
-        return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
+        return reader.flatten(encoder, inputs, x)
+    points, more = split(inputs, x)
     if isinstance(encoder, players.EncoderExtension):
         return torch.cat([encoder.features(points), more], dim=2)
     is_live = points[..., 0] >= 0
@@ -362,6 +386,7 @@ class Network:
         self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
         if self._is_quicker_by_member():
             self._update = self._forward_by_member
+            self._flats = [self._flats_of(tower) for tower in range(len(self.towers))]
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -410,12 +435,21 @@ class Network:
         tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
         members = zip(*map(_members, [x, statistics, *self._views[index]]), strict=True)
         outs = []
-        for x, statistics, *views in members:
-            reader = CPUReader(
-                iter(views), statistics, activation=tower.activation, training=training
-            )
+        for (x, statistics, *views), flats in zip(members, self._flats[index], strict=True):
+            own = iter(views), iter(flats), statistics
+            reader = CPUReader(*own, activation=tower.activation, training=training)
             outs.append(apply_tower(reader, tower, self.inputs, x))
-        return torch.cat(outs)
+        return torch.cat(outs) if len(outs) > 1 else outs[0]
+
+    def _flats_of(self, tower: int) -> list[list[layers_cpu.Flat]]:
+        """Return the linear layers of every member."""
+        pairs = zip(self._views[tower][::2], self._views[tower][1::2], strict=True)
+        affines = zip(self.layout.of_tower(tower), pairs, strict=True)
+        linear = [pair for affine, pair in affines if affine.kind == "linear"]
+        return [
+            [layers_cpu.Flat.of(weight[p : p + 1], bias[p : p + 1]) for weight, bias in linear]
+            for p in range(len(self.weights))
+        ]
 
     @property
     def observation_size(self) -> int:

@@ -173,6 +173,8 @@ class Shards:
 
     def own_part(self, tensor: Tensor) -> Tensor:
         """Return (P * own S, n / S) of the numbers (P, n) that are drawn for all shards."""
+        if self.total == 1:
+            return tensor
         by_shard: Tensor = tensor.unflatten(1, (self.total, -1))
         return by_shard[:, self.own].flatten(0, 1)
 
@@ -183,11 +185,15 @@ class Shards:
 
     def of_members(self, tensor: Tensor) -> Tensor:
         """Return (P, own S * n, ...), a view of (P * own S, n, ...)."""
+        if self.num_own == 1:
+            return tensor
         by_shard: Tensor = tensor.unflatten(0, (-1, self.num_own))
         return by_shard.flatten(1, 2)
 
     def of_shards(self, tensor: Tensor) -> Tensor:
         """Return (P * own S, n, ...) of (P, own S * n, ...)."""
+        if self.num_own == 1:
+            return tensor
         by_shard: Tensor = tensor.unflatten(1, (self.num_own, -1))
         return by_shard.flatten(0, 1)
 
@@ -197,7 +203,7 @@ class Shards:
 
     def per_shard(self, numbers: Tensor) -> Tensor:
         """Return (P * own S, ...) of one number for each member (P, ...)."""
-        return numbers.repeat_interleave(self.num_own, dim=0)
+        return numbers if self.num_own == 1 else numbers.repeat_interleave(self.num_own, dim=0)
 
 
 WHOLE = Shards(1, 0, 1)

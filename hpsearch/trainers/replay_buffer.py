@@ -1,126 +1,26 @@
-"""A replay buffer: a ring of moves, drawn by chance or by priority, and n-step returns.
+"""A replay buffer: a ring of moves, drawn by chance or by priority.
 
-Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1. Priorities: Schaul
-et al., arXiv 1511.05952, section 3. Every shard has a ring of its own, from which a part of each
-batch is drawn. Axes: P members, S shards of this rank, Q = P * S rings, G games written to a ring
-at once, R places of a ring, B transitions of a batch, N points, D coordinates, F numbers of an
-observation.
+Priorities: Schaul et al., arXiv 1511.05952, section 3. Every shard has a ring of its own, from
+which a part of each batch is drawn. Axes: P members, S shards of this rank, Q = P * S rings, G
+games written to a ring at once, R places of a ring, B transitions of a batch, N points, D
+coordinates.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config as configs
+from hpsearch.trainers import moves_cpu
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.members import column
+from hpsearch.trainers.moves import Batch, Rings, flat_places, look_up
 from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
-
-
-class Batch(NamedTuple):
-    """What to learn from: moves, and where each led after up to n of them."""
-
-    points: Tensor  # int32 (P, B, N, D), no rows of it where the buffer does not keep points
-    observation: Tensor  # float32 (P, B, F)
-    subset: Tensor  # int64 (P, B): the host's action
-    action: Tensor  # int64 (P, B): the role's own action
-    reward: Tensor  # float32 (P, B), of n moves, discounted
-    next_observation: Tensor  # float32 (P, B, F), after n moves
-    next_subset: Tensor  # int64 (P, B): the host's action there
-    discount: Tensor
-    """float32 (P, B): what the next position's value counts, 0 where the game is over"""
-    weight: Tensor  # float32 (P, B): corrects for how often a move is drawn; 1 where all are alike
-    known: Tensor
-    """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
-    stored after the last move that a game is allowed"""
-    places: Tensor  # int64 (P, B): where the first moves lie in their ring
-
-
-class Rings(NamedTuple):
-    """What is stored of each move, as in `Transitions`, with Q rings of R places."""
-
-    points: Tensor  # int32 (Q, R, N, D), or (Q, R, 0, D) where they are not asked for
-    observation: Tensor
-    subset: Tensor
-    action: Tensor
-    reward: Tensor
-    done: Tensor
-    last: Tensor
-
-
-def _flat(places: Tensor, num_places: int) -> Tensor:
-    """Return ``places`` (Q, B), wrapped around, as places among those of all rings."""
-    rings = torch.arange(len(places), device=places.device)[:, None]
-    return rings * num_places + places % num_places
-
-
-def look_up(
-    rings: Rings,
-    num_games: int,
-    *,
-    places: Tensor,
-    weight: Tensor,
-    added: Tensor,
-    gamma: Tensor,
-    n_step: int,
-) -> Batch:
-    """Return the moves at ``places`` int64 (Q, B), each with its ``weight``, and what follows them.
-
-    A game's next move lies ``num_games`` places further on; ``added`` int64 (Q,) moves were stored
-    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,).
-    """
-    num_places = rings.reward.shape[1]
-    first, gamma = _flat(places, num_places), gamma[:, None]
-    last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
-    after = _flat(last + num_games, num_places)
-    return Batch(
-        points=_rows(rings.points, first),
-        observation=_rows(rings.observation, first),
-        subset=_rows(rings.subset, first),
-        action=_rows(rings.action, first),
-        reward=reward,
-        next_observation=_rows(rings.observation, after),
-        next_subset=_rows(rings.subset, after),
-        discount=discount,
-        weight=weight,
-        known=~_rows(rings.last, first) | (gamma == 0),
-        places=places,
-    )
-
-
-def _sum_rewards(
-    rings: Rings, num_games: int, places: Tensor, added: Tensor, gamma: Tensor, n_step: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return where the last of up to n moves lies, their discounted reward, and what is next's.
-
-    The sum ends with a game, and before a move after which nothing is known. The next value counts
-    gamma^n, and nothing where the game is over.
-    """
-    num_places = rings.reward.shape[1]
-    last, first = places, _flat(places, num_places)
-    reward, done = _rows(rings.reward, first), _rows(rings.done, first)
-    discount = gamma.expand(places.shape)
-    going = ~(done | _rows(rings.last, first))
-    age = (added[:, None] - 1 - places) % num_places
-    for move in range(1, n_step):
-        further = _flat(last + num_games, num_places)
-        going = going & (age >= (move + 1) * num_games) & ~_rows(rings.last, further)
-        last = torch.where(going, last + num_games, last)
-        reward = reward + going * discount * _rows(rings.reward, further)
-        discount = torch.where(going, discount * gamma, discount)
-        done = torch.where(going, _rows(rings.done, further), done)
-        going = going & ~done
-    return last, reward, discount * ~done
-
-
-def _rows(ring: Tensor, flat: Tensor) -> Tensor:
-    rows: Tensor = ring.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, flat.shape)
-    return rows
 
 
 class Priorities:
@@ -226,9 +126,10 @@ class ReplayBuffer:
         self.size = options[0].buffer_size // shards.total  # of a ring
         self._num_games = num_games // shards.total
         self._num_places = self.size + self._num_games
-        self._look_up = compiled(look_up, how)
         self._stream = stream
         device = stream.keys.device
+        is_on_cpu = device.type == "cpu" and how == "off"
+        self._look_up = moves_cpu.look_up if is_on_cpu else compiled(look_up, how)
         places = (len(options) * shards.num_own, self._num_places)
         self._rings = Rings(
             points=torch.full((*places, *points_shape), -1, dtype=torch.int32, device=device),
@@ -258,7 +159,7 @@ class ReplayBuffer:
         """
         added = self._shards.per_shard(self.added)
         places = (added[:, None] + self._games) % self._num_places
-        flat = _flat(places, self._num_places).flatten()
+        flat = flat_places(places, self._num_places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
         moves = Rings(
             seen.points[:, :, :num_rows],

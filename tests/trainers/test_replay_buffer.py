@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
-from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.moves import Batch
+from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.rollouts import Transitions
 
 NUM_MEMBERS, NUM_POINTS, DIMENSION, NUM_FEATURES = 3, 2, 3, 5

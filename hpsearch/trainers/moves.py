@@ -1,0 +1,111 @@
+"""Moves as a replay buffer stores them, in rings, and what followed them: returns of n moves.
+
+Sutton and Barto, Reinforcement Learning (2018), section 7.1. Axes: P members, Q rings, R places of
+a ring, B transitions of a batch, N points, D coordinates, F numbers of an observation.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """What to learn from: moves, and where each led after up to n of them."""
+
+    points: Tensor  # int32 (P, B, N, D), no rows of it where the buffer does not keep points
+    observation: Tensor  # float32 (P, B, F)
+    subset: Tensor  # int64 (P, B): the host's action
+    action: Tensor  # int64 (P, B): the role's own action
+    reward: Tensor  # float32 (P, B), of n moves, discounted
+    next_observation: Tensor  # float32 (P, B, F), after n moves
+    next_subset: Tensor  # int64 (P, B): the host's action there
+    discount: Tensor
+    """float32 (P, B): what the next position's value counts, 0 where the game is over"""
+    known: Tensor
+    """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
+    stored after the last move that a game is allowed"""
+    weight: Tensor  # float32 (P, B): corrects for how often a move is drawn; 1 where all are alike
+    places: Tensor  # int64 (P, B): where the first moves lie in their ring
+
+
+class Rings(NamedTuple):
+    """What is stored of each move, as in `Transitions`, with Q rings of R places."""
+
+    points: Tensor  # int32 (Q, R, N, D), or (Q, R, 0, D) where they are not asked for
+    observation: Tensor
+    subset: Tensor
+    action: Tensor
+    reward: Tensor
+    done: Tensor
+    last: Tensor
+
+
+def flat_places(places: Tensor, num_places: int) -> Tensor:
+    """Return ``places`` (Q, B), wrapped around, as places among those of all rings."""
+    rings = torch.arange(len(places), device=places.device)[:, None]
+    return rings * num_places + places % num_places
+
+
+def look_up(
+    rings: Rings,
+    num_games: int,
+    *,
+    places: Tensor,
+    weight: Tensor,
+    added: Tensor,
+    gamma: Tensor,
+    n_step: int,
+) -> Batch:
+    """Return the moves at ``places`` int64 (Q, B), each with its ``weight``, and what follows them.
+
+    A game's next move lies ``num_games`` places further on; ``added`` int64 (Q,) moves were stored
+    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,).
+    """
+    num_places = rings.reward.shape[1]
+    first, gamma = flat_places(places, num_places), gamma[:, None]
+    last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
+    after = flat_places(last + num_games, num_places)
+    return Batch(
+        points=_rows(rings.points, first),
+        observation=_rows(rings.observation, first),
+        subset=_rows(rings.subset, first),
+        action=_rows(rings.action, first),
+        reward=reward,
+        next_observation=_rows(rings.observation, after),
+        next_subset=_rows(rings.subset, after),
+        discount=discount,
+        known=~_rows(rings.last, first) | (gamma == 0),
+        weight=weight,
+        places=places,
+    )
+
+
+def _sum_rewards(
+    rings: Rings, num_games: int, places: Tensor, added: Tensor, gamma: Tensor, n_step: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return where the last of up to n moves lies, their discounted reward, and what is next's.
+
+    The sum ends with a game, and before a move after which nothing is known. The next value counts
+    gamma^n, and nothing where the game is over.
+    """
+    num_places = rings.reward.shape[1]
+    last, first = places, flat_places(places, num_places)
+    reward, done = _rows(rings.reward, first), _rows(rings.done, first)
+    discount = gamma.expand(places.shape)
+    going = ~(done | _rows(rings.last, first))
+    age = (added[:, None] - 1 - places) % num_places
+    for move in range(1, n_step):
+        further = flat_places(last + num_games, num_places)
+        going = going & (age >= (move + 1) * num_games) & ~_rows(rings.last, further)
+        last = torch.where(going, last + num_games, last)
+        reward = reward + going * discount * _rows(rings.reward, further)
+        discount = torch.where(going, discount * gamma, discount)
+        done = torch.where(going, _rows(rings.done, further), done)
+        going = going & ~done
+    return last, reward, discount * ~done
+
+
+def _rows(ring: Tensor, flat: Tensor) -> Tensor:
+    rows: Tensor = ring.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, flat.shape)
+    return rows
