@@ -16,7 +16,10 @@ from hpsearch.extensions import packages
 from hpsearch.files import write_json
 from hpsearch.package import FOLDER, __version__
 
-_LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
+_LEFT_OUT = (".mypy_cache", ".ruff_cache", "*.lock", "*.pyc.*", "*.tmp.*")
+"""of the copy: what has not been written to its end may be gone before it is copied. What Python
+and numba have compiled comes along; a study's first job would take 8 s for it"""
+_NOT_CODE = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
 def take_snapshot(parent: Path) -> Path:
@@ -53,7 +56,7 @@ def code_hash() -> str:
     """Return 12 hex digits of the names and contents of the running package's files."""
     total = hashlib.sha256()
     for path in sorted(FOLDER.rglob("*")):
-        if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(FOLDER).parts}:
+        if path.is_file() and not {*_NOT_CODE} & {*path.relative_to(FOLDER).parts}:
             total.update(str(path.relative_to(FOLDER)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]

@@ -494,7 +494,26 @@ def test_a_copy_is_for_its_user_alone_and_holds_what_runs(tmp_path: Path) -> Non
     copy = take_snapshot(tmp_path / "code")
     modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in copy.rglob("*")}
     assert modes == {True: 0o700, False: 0o600}
-    assert not list(copy.rglob("__pycache__"))
+
+
+def test_what_is_compiled_comes_along_and_is_no_part_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = tmp_path / "hpsearch" / "__pycache__"
+    caches.mkdir(parents=True)
+    (caches.parent / "loops.py").write_text("")
+    monkeypatch.setattr(code_snapshot, "FOLDER", caches.parent)
+    before = code_snapshot.code_hash()
+    for name in ("loops.1.nbc", "loops.1.nbc.tmp.77", "loops.pyc", "loops.pyc.140", "some.lock"):
+        (caches / name).write_text("")
+    copy = take_snapshot(tmp_path / "code")
+    assert copy.name == before
+    copied = copy / "hpsearch" / "__pycache__"
+    assert {path.name for path in copied.iterdir()} == {"loops.1.nbc", "loops.pyc"}
+    # By it Python and numba tell whether what they compiled is of this file.
+    assert (copied.parent / "loops.py").stat().st_mtime == (
+        caches.parent / "loops.py"
+    ).stat().st_mtime
 
 
 def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
