@@ -17,7 +17,7 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.schema import Config, apply
 
 PATIENCE_SECONDS: Final = 240
-PAUSE_SECONDS: Final = 0.02  # between two looks
+PAUSE_SECONDS: Final = 0.02, 0.3  # between the first two looks, and at most between later ones
 ENDLESS: Final = 10**9  # steps
 
 
@@ -36,10 +36,12 @@ def write_job(study: StudyDir, name: str, attempt: int, configs: dict[int, Confi
 def wait_until(executor: Executor, job: JobDir, job_id: str, condition: Callable[[], Any]) -> None:
     """Look at a job again and again until something is the case."""
     deadline = time.monotonic() + PATIENCE_SECONDS
+    pause, longest = PAUSE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {job.name}"
         executor.look([(job, job_id)])
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause)
+        pause = min(1.2 * pause, longest)
 
 
 def phase(executor: Executor, job: JobDir, job_id: str | None) -> str | None:
@@ -141,7 +143,7 @@ def an_interrupted_trial_goes_on_where_it_was(
     results = [_result(trial, 1) for trial in trials]
     step = results[0].step
     assert step >= 50
-    last = step - step % 50 + 500
+    last = step - step % 50 + 100
     configs = dict.fromkeys((0, 1), apply(config, {**LONG, "steps": last}))
     for result in results:
         left = (result.status, result.step, result.kind, result.metrics)

@@ -45,7 +45,7 @@ SlurmctldParameters=preempt_send_user_signal
 AuthInfo=cred_expire=10
 KillWait=10
 SchedulerType=sched/backfill
-SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=1
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

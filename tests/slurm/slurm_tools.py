@@ -69,9 +69,14 @@ def ask(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
-    """Wait for a condition; fail with what is the case instead."""
+def wait_until(
+    condition: Callable[[], bool], seconds: float, what: Callable[[], str], pause: float = 0.3
+) -> None:
+    """Wait for a condition, with a ``pause`` in seconds after each look.
+
+    Fail with what is the case instead.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} seconds; {what()}"
-        time.sleep(0.3)
+        time.sleep(pause)

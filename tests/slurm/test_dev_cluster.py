@@ -162,12 +162,6 @@ def test_an_unknown_node_is_refused(slurm_cluster):
     assert failed.stderr == "dev-cluster: unknown node 'n9'; valid: n1, n2, n3, n4\n"
 
 
-def test_the_walltime_warns_then_ends(slurm_cluster, out_of_time):
-    slurm_cluster.wait_for_state(out_of_time.job, ["TIMEOUT"], 150)
-    assert out_of_time.signals() == ["SIGUSR2", "SIGTERM"]
-    slurm_cluster.wait_until_accounted(out_of_time.job, "TIMEOUT")
-
-
 def test_another_cluster_comes_and_goes_twice(slurm_cluster, tmp_path):
     other = SlurmCluster(tmp_path / "other")
     size = ("--nodes", "1", "--gpus", "1")
@@ -178,3 +172,9 @@ def test_another_cluster_comes_and_goes_twice(slurm_cluster, tmp_path):
     assert status.returncode == 1
     assert "slurmctld  does not run" in status.stdout
     assert slurm_cluster.dev("status").returncode == 0
+
+
+def test_the_walltime_warns_then_ends(slurm_cluster, out_of_time):
+    slurm_cluster.wait_for_state(out_of_time.job, ["TIMEOUT"], 150)
+    assert out_of_time.signals() == ["SIGUSR2", "SIGTERM"]
+    slurm_cluster.wait_until_accounted(out_of_time.job, "TIMEOUT")

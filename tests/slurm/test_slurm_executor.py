@@ -46,6 +46,7 @@ def executor(
     yield make
     ask("scancel", "--user=root", "--state=PENDING")
     ask("scancel", "--user=root")
+    ask("scancel", "--user=root", "--signal=KILL")  # what would save, which is of no use any more
     wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
 
 
