@@ -1,4 +1,7 @@
-"""Two ranks, of which the second one fails or is asked to stop: prints what the first learns."""
+"""Two ranks, of which the second one fails or is asked to stop: prints what the first learns.
+
+Of each case a line; after one that fails nothing can follow.
+"""
 
 import json
 import os
@@ -11,9 +14,10 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import RankLostError, stop_flag
+from hpsearch.cluster.failures import RankLostError, StopFlag, stop_flag
 from hpsearch.cluster.meeting import local_team
 from hpsearch.cluster.records import JobHeartbeat
+from hpsearch.cluster.team import Team
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config
@@ -56,36 +60,41 @@ def slow_down(trainer: AnyTrainer) -> None:
         trainer._learn = lambda: (time.sleep(0.1), learn())
 
 
-def main(case: str, config: str) -> None:
-    began, told = time.monotonic(), {}
+def main(config: str, *cases: str) -> None:
     with stop_flag() as flag, local_team(2, 1, flag) as team:
         team.build([read_config(yaml_file.parse(config), source="test")])
-        met = time.monotonic() - began
-        try:
-            match case:
-                case "memory":
-                    team.do(fail)
-                case "wait":
-                    team.do(terminate_later)
-                    while not flag.is_set:
-                        team.listen()
-                case "save":
-                    team.do(ask_for_save)
-                    told = {"is_save_asked": flag.is_save_asked}
-                case "full":
-                    with TemporaryDirectory() as folder:
-                        team.do_together(save_on_a_broken_disk, folder)
-                case "slow":
-                    team.do(slow_down)
-                    team.train(10)
-                    ranks = tuple(team.heartbeats)
-                    beat = JobHeartbeat(0.0, "", 0, False, 1.0, (), ranks)
-                    told = {"straggler": beat.straggler, "steps": [rank.step for rank in ranks]}
-            told |= {"is_stopped": flag.is_set, "rank": team.do(rank)}
-        except (HpsearchError, OSError) as error:
-            kind = error.kind if isinstance(error, RankLostError) else None
-            told = {"kind": kind, "message": str(error), "notes": getattr(error, "__notes__", [])}
-            print(json.dumps(told | {"seconds": time.monotonic() - began - met}))
-            sys.stdout.flush()
-            os._exit(0)  # as after any error, the others are left to learn of it by themselves
-    print(json.dumps(told))
+        for case in cases:
+            began = time.monotonic()
+            try:
+                told = what_comes_of(case, team, flag)
+            except (HpsearchError, OSError) as error:
+                kind = error.kind if isinstance(error, RankLostError) else None
+                notes = getattr(error, "__notes__", [])
+                told = {"kind": kind, "message": str(error), "notes": notes}
+                print(json.dumps(told | {"seconds": time.monotonic() - began}))
+                sys.stdout.flush()
+                os._exit(0)  # as after any error, the others are left to learn of it by themselves
+            print(json.dumps(told | {"is_stopped": flag.is_set, "rank": team.do(rank)}))
+
+
+def what_comes_of(case: str, team: Team, flag: StopFlag) -> dict[str, object]:
+    match case:
+        case "memory":
+            team.do(fail)
+        case "wait":
+            team.do(terminate_later)
+            while not flag.is_set:
+                team.listen()
+        case "save":
+            team.do(ask_for_save)
+            return {"is_save_asked": flag.is_save_asked}
+        case "full":
+            with TemporaryDirectory() as folder:
+                team.do_together(save_on_a_broken_disk, folder)
+        case "slow":
+            team.do(slow_down)
+            team.train(10)
+            ranks = tuple(team.heartbeats)
+            beat = JobHeartbeat(0.0, "", 0, False, 1.0, (), ranks)
+            return {"straggler": beat.straggler, "steps": [rank.step for rank in ranks]}
+    return {}

@@ -1,13 +1,14 @@
 """What every training algorithm promises of actors: who plays is no part of the result."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
 from fake_actors import FIXED, FakeActors, trained
-from test_ranks import NAMES, SHARDED, STEADY, assert_alike
+from test_ranks import AT_FOUR, NAMES, SHARDED, STEADY, assert_alike
 from test_trainers import CASES, members_of
+from tried import tried
 
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config.rollouts import ActorRollouts
@@ -24,9 +25,10 @@ def configs_of(tiny_config, name: str, how: ActorRollouts) -> list:
     return [replace(config, rollouts=how) for config in configs]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    tried(product(NAMES, (2, 4)), slow=[*product(NAMES, (2,)), *product(AT_FOUR, (4,))]),
+)
 def test_all_in_step_come_to_what_one_process_comes_to(tiny_config, name, count):
     configs = configs_of(tiny_config, name, replace(FIXED, actors=count))
     alone, together = trained(configs, None), trained(configs, FakeActors(count))

@@ -312,19 +312,22 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
         assert torch.equal(game.observe().cpu(), expected.observation)
 
 
-@pytest.mark.slow
-def test_many_states_on_the_cpu():
-    check_many_states("cpu", num_games=300, sizes=SIZES)
-
-
-@needs_triton
-@pytest.mark.parametrize(
+few_sizes_or_all = pytest.mark.parametrize(
     "sizes",
     [
         pytest.param(FEW_SIZES, marks=pytest.mark.slow, id="few sizes"),
         pytest.param(SIZES, marks=pytest.mark.exhaustive, id="all sizes"),
     ],
 )
+
+
+@few_sizes_or_all
+def test_many_states_on_the_cpu(sizes):
+    check_many_states("cpu", num_games=300, sizes=sizes)
+
+
+@needs_triton
+@few_sizes_or_all
 def test_many_states(sizes):
     """In the interpreter, where the size of a program takes time and the number of games none."""
     check_many_states("cuda", num_games=300, sizes=sizes)
