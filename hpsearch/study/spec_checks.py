@@ -113,13 +113,13 @@ def gpu_problems(
 
 
 def rank_problems(
-    ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
+    key: str, ranks: int, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
     if any(map(is_program, configs)):
         if ranks > 1:
             yield (
-                "executor.ranks must be 1 where a program is run, which starts further processes "
-                f"itself, but is {ranks}"
+                f"{key} must be 1 where a program is run, which starts further processes itself, "
+                f"but is {ranks}"
             )
         return
     numbers: list[int] | None
@@ -138,14 +138,14 @@ def rank_problems(
     }
     if wrong := sorted(number for number, _ in pairs if number % ranks):
         yield (
-            f"executor.ranks must divide the trainer's key shards={wrong[0]}, but is {ranks}; "
+            f"{key} must divide the trainer's key shards={wrong[0]}, but is {ranks}; "
             "write a multiple of it there"
         )
         return
     for number, actors in sorted(pairs):
         if number % (ranks * actors):
             yield (
-                f"executor.ranks={ranks} times the trainer's rollouts.actors={actors} must divide "
+                f"{key}={ranks} times the trainer's rollouts.actors={actors} must divide "
                 f"its key shards={number}; write a multiple of {ranks * actors} there"
             )
             return

@@ -324,17 +324,17 @@ def test_ranks_divide_the_shards(tmp_path: Path, ranks, shards, searched, wrong)
 
 
 def test_a_configuration_from_before_shards_has_one() -> None:
-    assert [*rank_problems(1, [{}], {})] == []
+    assert [*rank_problems("executor.ranks", 1, [{}], {})] == []
     own = [{"shards": n, "rollouts": {"actors": n}} for n in (2, 4)]  # each base by itself
-    assert [*rank_problems(1, own, {})] == []
-    (problem,) = rank_problems(2, [{}], {})
+    assert [*rank_problems("executor.ranks", 1, own, {})] == []
+    (problem,) = rank_problems("executor.ranks", 2, [{}], {})
     assert problem.startswith("executor.ranks must divide the trainer's key shards=1, but is 2; ")
 
 
 def test_the_actors_of_all_ranks_divide_the_shards() -> None:
     config = {"shards": 4, "rollouts": {"mode": "actors", "actors": 2}}
-    assert [*rank_problems(2, [config], {})] == []
-    assert [*rank_problems(4, [config], {})] == [
+    assert [*rank_problems("executor.ranks", 2, [config], {})] == []
+    assert [*rank_problems("executor.ranks", 4, [config], {})] == [
         "executor.ranks=4 times the trainer's rollouts.actors=2 must divide its key shards=4; "
         "write a multiple of 8 there"
     ]
@@ -403,6 +403,7 @@ def test_several_executors_are_one_with_the_jobs_of_all(tmp_path: Path) -> None:
         ([{}], {"executor": {"name": "local"}}, "executors must not stand beside executor"),
         ([{"members_per_job": 2}, {}], {}, "executors must agree in members_per_job, but name 1"),
         ([{}, {"pilot": False}], {}, "executors must agree in pilot, but name false and true"),
+        ([{"ranks": 2}], {}, "executors[0].ranks must divide the trainer's key shards=1, but is 2"),
         ([{}, {}], {}, "executors must name each profile once"),
         ([{}, {"profile": "none.yaml"}], {}, "executors[1].profile"),
         ([{}, {"name": "local"}], {}, "executors[1].name unknown name 'local'; valid: slurm"),

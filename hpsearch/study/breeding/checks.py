@@ -245,8 +245,9 @@ def _island_problems(
 ) -> Iterator[str]:
     executor = sections.get("executor")
     if executor is not None and executor.members_per_job != islands.members:
+        key = "executors[0]" if sections.get("executors") else "executor"
         yield (
-            f"executor.members_per_job must be population.islands.members={islands.members}, since "
+            f"{key}.members_per_job must be population.islands.members={islands.members}, since "
             f"a job trains an island, but is {executor.members_per_job}"
         )
     space = sections.get("space", {})
