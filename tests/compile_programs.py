@@ -22,7 +22,7 @@ from pathlib import Path
 
 os.environ |= {
     "TRITON_INTERPRET": "0",
-    "TRITON_ALWAYS_COMPILE": "1",
+    "TRITON_ALWAYS_COMPILE": "1",  # what is kept on disk leaves no log
     "TRITON_DUMP_PTXAS_LOG": "1",  # in which the registers stand
 }
 sys.path.append(str(Path(__file__).parent / "benchmarks"))

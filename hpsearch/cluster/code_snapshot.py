@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,10 +17,10 @@ from hpsearch.extensions import packages
 from hpsearch.files import write_json
 from hpsearch.package import FOLDER, __version__
 
-_LEFT_OUT = (".mypy_cache", ".ruff_cache", "*.lock", "*.pyc.*", "*.tmp.*")
-"""of the copy: what has not been written to its end may be gone before it is copied. What Python
-and numba have compiled comes along; a study's first job would take 8 s for it"""
-_NOT_CODE = ("__pycache__", ".mypy_cache", ".ruff_cache")
+_CACHES: Final = "__pycache__"
+_OF_TOOLS: Final = {".mypy_cache", ".ruff_cache"}
+_SETTLED_SECONDS: Final = 30.0
+"""numba writes an index, then the program that it names: a pair this old is not half of another"""
 
 
 def take_snapshot(parent: Path) -> Path:
@@ -30,8 +31,7 @@ def take_snapshot(parent: Path) -> Path:
         if folder.exists():
             os.utime(folder)  # the newest is the one that jobs to come run
             return folder
-        ignore = shutil.ignore_patterns(*_LEFT_OUT)
-        shutil.copytree(FOLDER, temporary / FOLDER.name, ignore=ignore)
+        shutil.copytree(FOLDER, temporary / FOLDER.name, ignore=_left_out)
         for path in temporary.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         write_json(temporary / "code.json", {"hash": folder.name, "commit": str(code_commit())})
@@ -42,6 +42,26 @@ def take_snapshot(parent: Path) -> Path:
             why = error.strerror or _reason(error)
             raise unwritten(folder, OSError(error.errno, why)) from error
     return folder
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what of a folder is not copied.
+
+    What Python and numba have compiled comes along, for which a study's first job would take
+    seconds. Of that numba looks at the file of a function alone, not at what it calls, so what is
+    older than any of the code stays behind.
+    """
+    if Path(folder).name != _CACHES:
+        return _OF_TOOLS & {*names}
+    first = max(path.stat().st_mtime for path in FOLDER.rglob("*.py"))
+    last = time.time() - _SETTLED_SECONDS
+
+    def is_whole(name: str) -> bool:
+        if name.endswith(".pyc"):
+            return True
+        return name.endswith((".nbi", ".nbc")) and first < Path(folder, name).stat().st_mtime < last
+
+    return {name for name in names if not is_whole(name)}
 
 
 def _reason(error: OSError) -> str:
@@ -56,7 +76,7 @@ def code_hash() -> str:
     """Return 12 hex digits of the names and contents of the running package's files."""
     total = hashlib.sha256()
     for path in sorted(FOLDER.rglob("*")):
-        if path.is_file() and not {*_NOT_CODE} & {*path.relative_to(FOLDER).parts}:
+        if path.is_file() and not {_CACHES, *_OF_TOOLS} & {*path.relative_to(FOLDER).parts}:
             total.update(str(path.relative_to(FOLDER)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]

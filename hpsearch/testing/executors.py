@@ -17,7 +17,8 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.schema import Config, apply
 
 PATIENCE_SECONDS: Final = 240
-PAUSE_SECONDS: Final = 0.02, 0.3  # between the first two looks, and at most between later ones
+FIRST_PAUSE: Final = 0.02  # seconds between the first two looks
+LONGEST_PAUSE: Final = 0.3  # between later ones, each a fifth longer than the one before
 ENDLESS: Final = 10**9  # steps
 
 
@@ -36,12 +37,12 @@ def write_job(study: StudyDir, name: str, attempt: int, configs: dict[int, Confi
 def wait_until(executor: Executor, job: JobDir, job_id: str, condition: Callable[[], Any]) -> None:
     """Look at a job again and again until something is the case."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    pause, longest = PAUSE_SECONDS
+    pause = FIRST_PAUSE
     while not condition():
         assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {job.name}"
         executor.look([(job, job_id)])
         time.sleep(pause)
-        pause = min(1.2 * pause, longest)
+        pause = min(1.2 * pause, LONGEST_PAUSE)
 
 
 def phase(executor: Executor, job: JobDir, job_id: str | None) -> str | None:

@@ -14,7 +14,7 @@ from hpsearch.game import rules
 from hpsearch.trainers import dqn_cpu
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
-from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.learner import Learner, Scheduler
 from hpsearch.trainers.members import column, member_stream, prefixed
 from hpsearch.trainers.moves import Batch
@@ -121,13 +121,9 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         actors: Actors | None = None,
     ) -> None:
         super().__init__(configs, saved, ranks, actors)
-        is_on_cpu = self.device.type == "cpu" and self.config.compile == "off"
-        self._best = dqn_cpu.best_value if is_on_cpu else best_value
-        self._difference = (
-            dqn_cpu.temporal_difference
-            if is_on_cpu
-            else compiled(temporal_difference, self.config.compile)
-        )
+        device, how = self.device, self.config.compile
+        self._value_of_best = quickest(best_value, dqn_cpu.best_value, device, "off")
+        self._difference = quickest(temporal_difference, dqn_cpu.temporal_difference, device, how)
 
     def _learner(self, role: str) -> QLearner:
         return QLearner(role, self.configs, self.device, self.ranks)
@@ -202,7 +198,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         features = learner.features(observation, subset)
         values = learner.target_net.update_pass(features)
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
-        return self._best(values, chooser, learner.legal(subset))
+        return self._value_of_best(values, chooser, learner.legal(subset))
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""
@@ -238,9 +234,9 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
 
 def best_value(values: Tensor, chooser: Tensor, legal: Tensor) -> Tensor:
-    """Return what ``values`` (P, B, A) say of the best action that is ``legal``, float32 (P, B).
+    """Return what ``values`` say of the best ``legal`` action by ``chooser``, float32 (P, B).
 
-    The best one is that of the highest value by ``chooser``, float32 as ``values`` are.
+    ``values`` and ``chooser`` are float32, ``legal`` bool, all (P, B, A). NaN counts as highest.
     """
     best = legal_values(chooser, legal).argmax(dim=2, keepdim=True)
     return values.gather(2, best).squeeze(2)

@@ -1,4 +1,4 @@
-"""What a DQN learns from on a CPU: one loop over a batch for each formula. See dqn.py.
+"""A DQN's formulas on a CPU, one loop over a batch each; dqn.py says what they are of.
 
 Axes: P members, B transitions, A actions.
 """
@@ -8,14 +8,9 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import batched
-
-Floats = NDArray[np.float32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched
 
 HALF = np.float32(0.5)
 
@@ -34,12 +29,11 @@ def _best_value(values: Floats, chooser: Floats, legal: Bools, best: Floats) -> 
             for a in range(values.shape[2]):
                 if not legal[p, b, a]:
                     continue
-                # As argmax does it, the first number that is none counts as the highest.
-                if chosen < 0 or chooser[p, b, a] > chooser[p, b, chosen]:
-                    chosen = a
-                if np.isnan(chooser[p, b, a]):
+                if np.isnan(chooser[p, b, a]):  # counts as the highest, as for argmax
                     chosen = a
                     break
+                if chosen < 0 or chooser[p, b, a] > chooser[p, b, chosen]:
+                    chosen = a
             best[p, b] = values[p, b, max(chosen, 0)]
 
 
@@ -81,13 +75,13 @@ def _temporal_difference(
     error: Floats,
     gradients: Floats,
 ) -> None:
-    """Fill in the losses, the mean values and the loss's ``gradients`` (P, B, A), which are 0.
+    """Fill ``loss`` and ``mean``, the mean value, both (P,), and the loss's ``gradients``.
 
-    ``error`` holds the targets, and the errors in the end.
+    These, (P, B, A), hold 0 before; ``error`` (P, B) holds targets before and errors afterwards.
     """
     num_members, num_drawn = action.shape
     for p in numba.prange(num_members):
-        total_loss, total = 0.0, 0.0
+        total_loss, total = 0.0, 0.0  # in float64
         for b in range(num_drawn):
             value = values[p, b, action[p, b]]
             difference = value - error[p, b]

@@ -17,7 +17,7 @@ import numba
 import torch
 from filelock import FileLock
 
-from hpsearch.game import random
+from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.rules import GameConfig
@@ -65,10 +65,9 @@ def _mark(dimension: int) -> Path | None:
     if folder is None:
         return None
     total = hashlib.sha256()
-    # As numba does: programs of one processor are none of another one, nor of another file.
-    for module in (interface, cpu_loops, random, adam_cpu, moves_cpu, dqn_cpu):
-        path = Path(str(module.__file__))
-        total.update(repr(path.stat().st_mtime).encode() + path.read_bytes())
+    for module in (interface, cpu_loops, random, rules, adam_cpu, moves_cpu, dqn_cpu):
+        total.update(Path(str(module.__file__)).read_bytes())
+    # As numba does: programs of one processor are none of another one.
     about = (
         numba.__version__,
         platform.python_version(),
@@ -103,15 +102,11 @@ def _use_all(dimension: int) -> None:
     update = Update(weights.clone(), number, number, torch.ones(1, dtype=torch.bool))
     adam = Adam(weights, [AdamArgs(lr=1.0, beta1=0.0, beta2=0.0, eps=1.0)])
     adam.step(weights, update, TargetWeights(weights.clone(), number))
-    numbers, yes = torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool)
-    rings = Rings(game.points, numbers[None], none[None], none[None], numbers, yes, yes)
-    moves_cpu.look_up(
-        rings, 1, places=none[None], weight=numbers, added=none, gamma=number, n_step=1
-    )
-    dqn_cpu.best_value(numbers[None], numbers[None], yes[None])
-    dqn_cpu.temporal_difference(
-        numbers[None], action=none[None], target=numbers, weight=numbers, delta=numbers
-    )
+    row, ints, true = weights, none[None], torch.ones(1, 1, dtype=torch.bool)
+    rings = Rings(game.points, row[None], ints, ints, row, true, true)
+    moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
+    dqn_cpu.best_value(row[None], row[None], true[None])
+    dqn_cpu.temporal_difference(row[None], action=ints, target=row, weight=row, delta=row)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def _sum_rewards(
         further = flat_places(last + num_games, num_places)
         going = going & (age >= (move + 1) * num_games) & ~_rows(rings.last, further)
         last = torch.where(going, last + num_games, last)
-        reward = reward + going * discount * _rows(rings.reward, further)
+        reward = torch.where(going, reward + discount * _rows(rings.reward, further), reward)
         discount = torch.where(going, discount * gamma, discount)
         done = torch.where(going, _rows(rings.done, further), done)
         going = going & ~done

@@ -6,16 +6,10 @@ Axes: Q rings, R places of a ring, B moves drawn of each, N points, D coordinate
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import batched, scalar
+from hpsearch.game.kernels.interface import Bools, Floats, Int32s, Int64s, batched, scalar
 from hpsearch.trainers.moves import Batch, Rings
-
-Floats = NDArray[np.float32]
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 ZERO = np.float32(0.0)
 
@@ -44,7 +38,7 @@ def look_up(
         weight=weight,
         places=places,
     )
-    tensors = (*rings, added, gamma, *batch)
+    tensors = (*rings, added, gamma, places, *batch[:-2])
     _look_up(num_games, n_step, *(tensor.numpy() for tensor in tensors))
     return batch
 
@@ -62,19 +56,18 @@ def _look_up(
     last: Bools,
     added: Int64s,
     gamma: Floats,
-    found_points: Int32s,
-    found_observation: Floats,
-    found_subset: Int64s,
-    found_action: Int64s,
-    found_reward: Floats,
+    places: Int64s,
+    drawn_points: Int32s,
+    drawn_observation: Floats,
+    drawn_subset: Int64s,
+    drawn_action: Int64s,
+    drawn_reward: Floats,
     next_observation: Floats,
     next_subset: Int64s,
-    found_discount: Floats,
-    found_known: Bools,
-    _weight: Floats,
-    places: Int64s,
+    drawn_discount: Floats,
+    drawn_known: Bools,
 ) -> None:
-    """Fill in what is found, of `Batch`'s fields; shapes as there, with Q for P."""
+    """Fill in what was drawn and what is next, fields of `Batch`; shapes as there, with Q for P."""
     num_rings, num_drawn = places.shape
     num_places = reward.shape[1]
     for q in numba.prange(num_rings):
@@ -85,15 +78,15 @@ def _look_up(
                 reward[q], done[q], last[q], first, age, num_games, gamma[q], n_step
             )
             after = (first + moves * num_games) % num_places
-            found_points[q, b] = points[q, first]
-            found_observation[q, b] = observation[q, first]
-            found_subset[q, b] = subset[q, first]
-            found_action[q, b] = action[q, first]
-            found_reward[q, b] = total
+            drawn_points[q, b] = points[q, first]
+            drawn_observation[q, b] = observation[q, first]
+            drawn_subset[q, b] = subset[q, first]
+            drawn_action[q, b] = action[q, first]
+            drawn_reward[q, b] = total
             next_observation[q, b] = observation[q, after]
             next_subset[q, b] = subset[q, after]
-            found_discount[q, b] = discount
-            found_known[q, b] = not last[q, first] or gamma[q] == ZERO
+            drawn_discount[q, b] = discount
+            drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
 
 
 @scalar
@@ -107,9 +100,9 @@ def _sum_rewards(
     gamma: np.float32,
     n_step: int,
 ) -> tuple[int, np.float32, np.float32]:
-    """Return how many moves are summed, their discounted reward, and what is next's.
+    """Return how many moves are summed, their discounted reward, and what the next value counts.
 
-    The move at ``first`` has ``age`` later ones of all games.
+    ``age`` moves, of all games, were stored after the one at ``first``.
     """
     place, total, discount = first, reward[first], gamma
     moves = 1

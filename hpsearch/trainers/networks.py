@@ -151,7 +151,10 @@ class Reader:
         self.activation = self._activations[activation]
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
-        """Return the first points' coordinates and the rest, (P, B, F), of (P, B, I)."""
+        """Return the first points' coordinates and the rest, (P, B, F), of (P, B, I).
+
+        Exported programs, which are certified byte for byte, have these operations.
+        """
         points, more = split(inputs, x)
         return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
 
@@ -206,14 +209,14 @@ class CPUReader(Reader):
     def __init__(
         self,
         views: Iterator[Tensor],
-        flats: Iterator[layers_cpu.Flat],
+        linear_views: Iterator[layers_cpu.LinearViews],
         statistics: Tensor,
         *,
         activation: players.Activation,
         training: bool,
     ) -> None:
         super().__init__(views, statistics, activation=activation, training=training)
-        self._flats = flats
+        self._linear_views = linear_views
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
         size = encoder.num_points * inputs.dimension
@@ -225,8 +228,8 @@ class CPUReader(Reader):
     def hidden(self, x: Tensor) -> Tensor:
         return layers_cpu.linear(x, *self._next_linear(), self._activation)
 
-    def _next_linear(self) -> tuple[Tensor, Tensor, layers_cpu.Flat]:
-        return next(self._views), next(self._views), next(self._flats)
+    def _next_linear(self) -> tuple[Tensor, Tensor, layers_cpu.LinearViews]:
+        return next(self._views), next(self._views), next(self._linear_views)
 
     def norm(self, x: Tensor, kind: NormKind) -> Tensor:
         if kind == "layer_norm" or (self._training and x.shape[1] == 1):
@@ -384,9 +387,10 @@ class Network:
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
         self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
+        self._linear_views: list[list[list[layers_cpu.LinearViews]]] = []  # tower, member, layer
         if self._is_quicker_by_member():
             self._update = self._forward_by_member
-            self._flats = [self._flats_of(tower) for tower in range(len(self.towers))]
+            self._linear_views = [self._linear_views_of(n) for n in range(len(self.towers))]
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -435,19 +439,25 @@ class Network:
         tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
         members = zip(*map(_members, [x, statistics, *self._views[index]]), strict=True)
         outs = []
-        for (x, statistics, *views), flats in zip(members, self._flats[index], strict=True):
-            own = iter(views), iter(flats), statistics
-            reader = CPUReader(*own, activation=tower.activation, training=training)
+        for own, linear_views in zip(members, self._linear_views[index], strict=True):
+            x, statistics, *views = own
+            reader = CPUReader(
+                iter(views),
+                iter(linear_views),
+                statistics,
+                activation=tower.activation,
+                training=training,
+            )
             outs.append(apply_tower(reader, tower, self.inputs, x))
         return torch.cat(outs) if len(outs) > 1 else outs[0]
 
-    def _flats_of(self, tower: int) -> list[list[layers_cpu.Flat]]:
+    def _linear_views_of(self, tower: int) -> list[list[layers_cpu.LinearViews]]:
         """Return the linear layers of every member."""
         pairs = zip(self._views[tower][::2], self._views[tower][1::2], strict=True)
         affines = zip(self.layout.of_tower(tower), pairs, strict=True)
         linear = [pair for affine, pair in affines if affine.kind == "linear"]
         return [
-            [layers_cpu.Flat.of(weight[p : p + 1], bias[p : p + 1]) for weight, bias in linear]
+            [layers_cpu.LinearViews.of(weight[p], bias[p, 0]) for weight, bias in linear]
             for p in range(len(self.weights))
         ]
 

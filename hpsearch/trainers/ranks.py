@@ -137,7 +137,11 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Shards:
-    """Which shards of all games and memories this rank has."""
+    """Which shards of all games and memories this rank has.
+
+    Where it has one, methods that sort by shards return the tensor that they got: every view would
+    cost as much as a small operation.
+    """
 
     total: int  # S
     first: int

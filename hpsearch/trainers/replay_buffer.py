@@ -16,7 +16,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers import config as configs
 from hpsearch.trainers import moves_cpu
 from hpsearch.trainers.config import PrioritisedReplay
-from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.members import column
 from hpsearch.trainers.moves import Batch, Rings, flat_places, look_up
 from hpsearch.trainers.ranks import WHOLE, Shards
@@ -128,8 +128,7 @@ class ReplayBuffer:
         self._num_places = self.size + self._num_games
         self._stream = stream
         device = stream.keys.device
-        is_on_cpu = device.type == "cpu" and how == "off"
-        self._look_up = moves_cpu.look_up if is_on_cpu else compiled(look_up, how)
+        self._look_up = quickest(look_up, moves_cpu.look_up, device, how)
         places = (len(options) * shards.num_own, self._num_places)
         self._rings = Rings(
             points=torch.full((*places, *points_shape), -1, dtype=torch.int32, device=device),

@@ -1,6 +1,6 @@
 """Two ranks, of which the second one fails or is asked to stop: prints what the first learns.
 
-Of each case a line; after one that fails nothing can follow.
+Prints a line for each case; one that fails ends the process, so it comes last.
 """
 
 import json

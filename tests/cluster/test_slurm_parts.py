@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -499,18 +500,24 @@ def test_a_copy_is_for_its_user_alone_and_holds_what_runs(tmp_path: Path) -> Non
 def test_what_is_compiled_comes_along_and_is_no_part_of_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If it is as new as the code, and not about to be written."""
     caches = tmp_path / "hpsearch" / "__pycache__"
     caches.mkdir(parents=True)
     (caches.parent / "loops.py").write_text("")
+    os.utime(caches.parent / "loops.py", (1000, 1000))
     monkeypatch.setattr(code_snapshot, "FOLDER", caches.parent)
     before = code_snapshot.code_hash()
-    for name in ("loops.1.nbc", "loops.1.nbc.tmp.77", "loops.pyc", "loops.pyc.140", "some.lock"):
+    times = {"old.1.nbc": 900, "loops.1.nbc": 2000, "loops.nbi": 2000, "new.nbi": time.time()}
+    for name in ("loops.pyc", "loops.pyc.140", "tmp8ab", "compiled-7", "compiled-7.lock"):
+        times[name] = 2000
+    for name, seconds in times.items():
         (caches / name).write_text("")
+        os.utime(caches / name, (seconds, seconds))
     copy = take_snapshot(tmp_path / "code")
     assert copy.name == before
     copied = copy / "hpsearch" / "__pycache__"
-    assert {path.name for path in copied.iterdir()} == {"loops.1.nbc", "loops.pyc"}
-    # By it Python and numba tell whether what they compiled is of this file.
+    assert {path.name for path in copied.iterdir()} == {"loops.1.nbc", "loops.nbi", "loops.pyc"}
+    # By it Python tells whether what it compiled is of this file.
     assert (copied.parent / "loops.py").stat().st_mtime == (
         caches.parent / "loops.py"
     ).stat().st_mtime

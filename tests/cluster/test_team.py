@@ -40,7 +40,7 @@ def told(plain_config, *cases: str) -> list[dict]:
     return [json.loads(line) for line in lines]
 
 
-CASES = ("slow", "save", "wait", "memory")
+CASES = ("slow", "save", "wait")
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,9 @@ def seen_by_first(plain_config) -> dict[str, dict]:
 
 
 @pytest.mark.slow
-def test_a_failure_of_another_rank_is_told_with_its_kind_and_report(seen_by_first):
+def test_a_failure_of_another_rank_is_told_with_its_kind_and_report(plain_config):
     """Other kinds stand in test_team_of_two.py."""
-    seen = seen_by_first["memory"]
+    (seen,) = told(plain_config, "memory")
     assert (seen["kind"], seen["message"]) == (OOM_HOST, "rank 1: MemoryError: too much")
     assert seen["seconds"] < ENDING_SECONDS
     assert "in fail" in seen["notes"][0]

@@ -80,3 +80,11 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} seconds; {what()}"
         time.sleep(pause)
+
+
+def end_all_jobs() -> None:
+    """Take waiting jobs out of the queue and kill the others: they would save first."""
+    ask("scancel", "--user=root", "--state=PENDING")
+    ask("scancel", "--user=root")
+    ask("scancel", "--user=root", "--signal=KILL")
+    wait_until(lambda: not ask("squeue", "--noheader"), 90, lambda: ask("squeue"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from by_psij import keep_promises
 from gpu_tools import new_probe
-from slurm_tools import SlurmCluster, ask, wait_until
+from slurm_tools import SlurmCluster, ask, end_all_jobs, wait_until
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SubmissionRefusedError
@@ -44,10 +44,7 @@ def executor(
         return SlurmExecutor([Allowance(load_profile(profile_file(tmp_path, **changes)))], study)
 
     yield make
-    ask("scancel", "--user=root", "--state=PENDING")
-    ask("scancel", "--user=root")
-    ask("scancel", "--user=root", "--signal=KILL")  # what would save, which is of no use any more
-    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
+    end_all_jobs()
 
 
 @pytest.mark.timeout(900)

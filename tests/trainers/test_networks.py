@@ -252,6 +252,20 @@ def test_an_update_of_a_wide_network_passes_as_a_call_does(encoder, training):
         torch.testing.assert_close(net(x), other.update_pass(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_more", [0, 3])
+def test_a_wide_network_that_sees_the_first_points_alone(num_more):
+    seen = Inputs(num_points=4, dimension=3, num_more=num_more)
+    encoder = FlattenEncoder("flatten", 2)
+    net = Network(seen, [tower([networks.WIDE], encoder=encoder)], FP32, stream((1, 2)))
+    x = torch.randn(2, 9, 12 + num_more, generator=torch.Generator().manual_seed(1))
+    outs = net(x), net.update_pass(x)
+    torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
+    gradients = [net.gradients(out.square().sum()) for out in outs]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), net.update_pass(x), rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_whose_rows_are_one_memory_pass_a_wide_network():
     net, x = network(tower([networks.WIDE])), inputs()
     outs = net(x), net.update_pass(x)

@@ -18,14 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpsearch.game import random
-from hpsearch.game.kernels.interface import batched, scalar
+from hpsearch.game.kernels.interface import Bools, Floats, Int32s, Int64s, batched, scalar
 from hpsearch.game.random import MAX_ATTEMPTS, NUM_ROUNDS, WORDS_PER_BLOCK
 from hpsearch.game.rules import MAX_COORDINATE, PADDING
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 Rows = Int32s
 Coordinates = tuple[int, ...] | NDArray[np.int64]
 

@@ -9,10 +9,17 @@ from types import FunctionType
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numba
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game.rules import GameConfig
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
 
 
 class GameState(NamedTuple):

@@ -2,19 +2,15 @@
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import batched, scalar
+from hpsearch.game.kernels.interface import Bools, Floats, batched, scalar
 from hpsearch.trainers.optim.reference import (
     AdamOptions,
     Averages,
     TargetWeights,
     Update,
 )
-
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # weights that a thread updates at a time; five rows of them fit its cache
 ONE = np.float32(1.0)
