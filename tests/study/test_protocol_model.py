@@ -40,6 +40,7 @@ from puppets import (
     strings,
 )
 from sqlalchemy import update
+from tried import tried
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import events as events_module
@@ -294,11 +295,11 @@ def test_two_drivers_that_are_suspended_and_killed() -> None:
     run(num_examples=10, num_steps=30, phases=[Phase.generate])  # to shrink takes minutes
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_two_drivers_in_many_ways() -> None:
+@pytest.mark.parametrize("num_examples", tried([10, 30], slow=[10]))
+def test_two_drivers_in_many_ways(num_examples: int) -> None:
     """Other choices every time; a failure prints what repeats it."""
-    run(num_examples=30, num_steps=60, derandomize=False)
+    run(num_examples=num_examples, num_steps=60, derandomize=False)
 
 
 # What it found.

@@ -28,6 +28,7 @@ from test_islands import island_study
 from test_population_closing import closing_study
 from test_population_study import POPULATION, population_study, teaching
 from test_requests import request
+from tried import tried
 
 from hpsearch.cluster.records import Exploit
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
@@ -223,8 +224,7 @@ def test_readers_know_everything_at_any_moment(study: Study, database: Database)
     check_cuts(database, events_of(study), random.Random(study.spec.name), most=25)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tried(range(3), slow=[0]))
 def test_readers_do_after_every_event(study: Study, database: Database, seed: int) -> None:
     check_cuts(database, events_of(study), random.Random(seed), most=1)
 
