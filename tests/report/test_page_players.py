@@ -62,11 +62,26 @@ def story(tmp_path_factory):
     return story
 
 
+@pytest.fixture(scope="module")
+def report(story):
+    """What its player is worth."""
+    return examine(find_player(story.view.folder.trial(0).checkpoints, CPU), PLAN)
+
+
+@pytest.fixture
+def instant(monkeypatch, report):
+    """Measure any player at once, and draw no trees: for tests of when it is measured again."""
+    monkeypatch.setattr(
+        players,
+        "examine",
+        lambda player, plan: replace(report, name=player.name, num_games=plan.num_games),
+    )
+    monkeypatch.setattr(players, "ade_trees", lambda _: "no trees are drawn here")
+
+
 @pytest.mark.slow
-def test_players_are_measured_as_evaluate_does(story):
+def test_players_are_measured_as_evaluate_does(story, report):
     material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN, print))
-    contestant = find_player(story.view.folder.trial(0).checkpoints, CPU)
-    report = examine(contestant, PLAN)
     (comparison,) = comparisons(material)
     (role,) = report.roles
     shown = dict(comparison.rows)
@@ -146,6 +161,7 @@ def test_what_was_measured_is_not_played_again(story, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("instant")
 def test_another_measurement_or_checkpoint_is_played(story):
     measure_again(story)
     more = replace(PLAN, num_games=60)
@@ -160,6 +176,7 @@ def test_another_measurement_or_checkpoint_is_played(story):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("instant")
 def test_a_damaged_measurement_is_ignored(story):
     whole, _ = measure_again(story)
     for damage in ("{", '{"format": 1}'):
@@ -171,6 +188,7 @@ def test_a_damaged_measurement_is_ignored(story):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("instant")
 def test_a_study_that_may_only_be_read_is_measured_each_time(story):
     story.view.folder.measured.unlink(missing_ok=True)
     story.view.folder.measured.mkdir()  # nothing can be written in its place
