@@ -4,26 +4,27 @@ import shutil
 
 import pytest
 import torch
+from tried import tried
 
 from hpsearch.trainers.algorithms import build
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU"),
     # Raised inside torch while it imports its own compiler.
     pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning"),
 ]
 PRIORITIES = {"alpha": 0.6, "beta": 0.4, "beta_steps": 8, "eps": 1e-3}
 CASES = {
-    "dqn": {"dqn.n_step": 3, "replay_buffer.prioritised": PRIORITIES},
+    "dqn": {"dqn.n_step": 3, "replay_buffer.prioritised": PRIORITIES, "agent": "learn"},
     "ppo": {"ppo.value_clip_range": 0.2},
+    "ppo of a pair": {"ppo.value_clip_range": 0.2, "agent": "learn"},
 }
 
 
-@pytest.mark.parametrize("algorithm", CASES)
-def test_a_compiled_trainer_learns_the_same(tiny_config, algorithm):
+@pytest.mark.parametrize("case", tried(CASES, slow=["dqn", "ppo"]))
+def test_a_compiled_trainer_learns_the_same(tiny_config, case):
     torch._dynamo.reset()  # a limit on compilations counts those of all networks
-    changes = {**CASES[algorithm], "agent": "learn"}
+    algorithm, changes = case.split()[0], CASES[case]
     plain, compiled = (
         build([tiny_config({**changes, "compile": how, "seed": s}, algorithm) for s in (1, 2)])
         for how in ("off", "default")
