@@ -7,7 +7,9 @@ from threading import Thread
 
 import pytest
 from cli_tools import hpsearch, refused, write_study
+from fakes import FakeExecutor
 
+from hpsearch.api import driving
 from hpsearch.cluster.study_dir import StudyDir
 
 TELL = """#!/bin/sh
@@ -21,6 +23,13 @@ def folder(tmp_path):
     script.write_text(TELL)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return tmp_path
+
+
+@pytest.fixture
+def without_jobs(monkeypatch):
+    """Studies of which nothing trains: their trials end at once."""
+    monkeypatch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor())
+    monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
 
 
 @pytest.fixture
@@ -44,14 +53,15 @@ def server():
 
 
 @pytest.mark.slow
-def test_a_study_tells_of_its_best_and_its_end(folder, server):
+def test_a_study_tells_of_its_best_and_its_end(folder, server, monkeypatch):
     address, received = server
+    monkeypatch.setenv("TO_CHAT", address)
     asked = [
         {"name": "command", "command": ["./tell.sh", "me"], "on": ["ended", "best"]},
         {"name": "address", "to": "env:TO_CHAT"},
     ]
     write_study(folder, {"notify": asked, "budget/trials": 3})
-    hpsearch(folder, "run", "study.yaml", "--no-export", env={"TO_CHAT": address})
+    hpsearch(folder, "run", "study.yaml", "--no-export")
     told = (folder / "told.txt").read_text()
     assert "tiny best me\ntiny: best is trial" in told
     assert "tiny ended me\ntiny: finished\n" in told
@@ -64,19 +74,16 @@ def test_a_study_tells_of_its_best_and_its_end(folder, server):
     written = [path for path in (folder / "runs").rglob("*") if path.is_file()]
     assert not any(address.encode() in path.read_bytes() for path in written)
     # To try them: all at once, or those of one occasion.
-    done = hpsearch(folder, "notify", "tiny", env={"TO_CHAT": address})
+    done = hpsearch(folder, "notify", "tiny")
     assert done.stdout == "tiny: told ./tell.sh\ntiny: told the address in TO_CHAT\n"
     assert received[-1]["title"] == "tiny: finished (a message to try notify)"
-    assert (
-        "no notice of stalled"
-        not in hpsearch(
-            folder, "notify", "tiny", "--of", "stalled", env={"TO_CHAT": address}
-        ).stderr
-    )
+    done = hpsearch(folder, "notify", "tiny", "--of", "stalled")
+    assert "no notice of stalled" not in done.stderr
 
 
 @pytest.mark.slow
-def test_what_cannot_be_sent_ends_no_study(folder):
+@pytest.mark.usefixtures("without_jobs")
+def test_what_cannot_be_sent_ends_no_study(folder, monkeypatch):
     """A command that fails, one that does not exist, an address that nothing answers at."""
     asked = [
         {"name": "command", "command": ["./tell.sh", "me"]},
@@ -85,20 +92,22 @@ def test_what_cannot_be_sent_ends_no_study(folder):
         {"name": "address", "to": "env:TO_CHAT"},
     ]
     write_study(folder, {"notify": asked, "budget/trials": 2})
-    env = {"TO_CHAT": "json://127.0.0.1:9"}
-    done = hpsearch(folder, "run", "study.yaml", "--no-export", env=env)
+    monkeypatch.setenv("TO_CHAT", "json://127.0.0.1:9")
+    done = hpsearch(folder, "run", "study.yaml", "--no-export")
     assert "a notice was not sent" in done.stderr
     assert "tiny ended me" in (folder / "told.txt").read_text()
-    done = hpsearch(folder, "notify", "tiny", code=1, env=env)
+    done = hpsearch(folder, "notify", "tiny", code=1)
     assert done.stdout == "tiny: told ./tell.sh\n"
     assert done.stderr.splitlines() == [
         "hpsearch: the notice's command ./nothing.sh: No such file or directory",
         "hpsearch: the notice's command false ended with 1",
         "hpsearch: the address in TO_CHAT did not take the message",
     ]
-    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1, env={"TO_CHAT": "nonsense"})
+    monkeypatch.setenv("TO_CHAT", "nonsense")
+    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1)
     assert "Apprise knows no address like that in TO_CHAT" in done.stderr
-    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1, env={"TO_CHAT": ""})
+    monkeypatch.setenv("TO_CHAT", "")
+    done = hpsearch(folder, "notify", "tiny", "--notice", "3", code=1)
     assert "is not set" in done.stderr
 
 
@@ -123,7 +132,7 @@ def test_faults_of_notices_are_those_of_the_file(folder):
     assert "notify[0].to: the environment variable NOT_SET_HERE is not set" in text
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("without_jobs")
 def test_a_study_without_notices_says_so(folder):
     write_study(folder, {"budget/trials": 1})
     hpsearch(folder, "run", "study.yaml", "--no-export")
