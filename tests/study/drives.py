@@ -6,7 +6,7 @@ The books are read with plain SQL, plain Optuna and from files, never through th
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -178,6 +178,44 @@ def deaths_at_all_events() -> Iterator[list[str]]:
 
     with _deaths(may_die):
         yield died
+
+
+@contextmanager
+def moments_passed() -> Iterator[list[str]]:
+    """Give the names of the moments just before and just after each event, as they pass."""
+    passed: list[str] = []
+
+    def pass_by(moment: int, event: Event, number: int) -> None:
+        passed.append(_name(moment, event))
+
+    with _deaths(pass_by):
+        yield passed
+
+
+@contextmanager
+def deaths_at(moments: Collection[str]) -> Iterator[set[str]]:
+    """Kill the driver once at each of these moments, by their names; give those still to come."""
+    to_come = set(moments)
+
+    def may_die(moment: int, event: Event, number: int) -> None:
+        name = _name(moment, event)
+        if name in to_come:
+            to_come.remove(name)
+            raise Killed
+
+    with _deaths(may_die):
+        yield to_come
+
+
+def _name(moment: int, event: Event) -> str:
+    """Return what a moment is, whether or not a driver has died before.
+
+    After a death, what is announced may be so of another job, and an attempt may end steps later.
+    """
+    announced = [trial["trial"] for trial in event.data.get("trials", ())]
+    job = None if announced else event.job
+    step = event.data.get("step") if event.kind == "reported" else None
+    return f"{moment} {event.kind} {event.trial} {job} {step} {announced}"
 
 
 @contextmanager

@@ -9,10 +9,11 @@ import pytest
 from drives import (
     Killed,
     check_books,
+    deaths_at,
     deaths_at_all_events,
-    deaths_at_events,
     deaths_at_suggestions,
     drive,
+    moments_passed,
     new_study,
     query,
     schedule,
@@ -63,9 +64,11 @@ SLOW = [
     ("gp", "none"),
     ("random", "median"),
 ]
-AT_SUGGESTIONS = [("tpe", "none"), ("cmaes", "none"), ("gp", "hyperband"), ("qmc", "median")]
+AT_SUGGESTIONS = [("tpe", "none"), ("gp", "hyperband")]
 ALONE = [("tpe", "successive_halving")]
-"""pairs with a study for every single death, which takes minutes"""
+"""pairs with deaths that are few enough for each to have its own consequences"""
+NUM_GROUPS = 8
+"""studies over which these are spread"""
 
 
 def all_pairs(fast: list[tuple[str, str]], slow: list[tuple[str, str]]) -> list[Any]:
@@ -119,15 +122,22 @@ def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> No
 
 @pytest.mark.parametrize(("sampler", "pruner"), all_pairs([], ALONE))
 def test_one_death_at_each_event(tmp_path: Path, sampler: str, pruner: str) -> None:
-    """One before an event, and half a study further on or back one after another event."""
-    expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
-    for number in range(1, num_events + 1):
-        other = (number + num_events // 2) % num_events + 1
+    """Before and after it: some ten deaths a study, several events apart.
+
+    A moment that does not come after other deaths has a study of its own.
+    """
+    with moments_passed() as moments:
+        expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
+    assert len(set(moments)) == 2 * num_events
+    groups = [moments[first::NUM_GROUPS] for first in range(NUM_GROUPS)]
+    for number, group in enumerate(groups):
         study, executor = make(tmp_path / str(number), sampler, pruner), FakeExecutor()
-        with deaths_at_events(before=[number], after=[other]):
-            drive(study, executor, max_lives=3)
-        assert schedule(study) == expected, f"deaths before event {number} and after {other}"
+        with deaths_at(group) as to_come:
+            drive(study, executor, max_lives=1 + len(group))
+        assert schedule(study) == expected, f"deaths at {group}"
         check_books(study, executor)
+        assert len(to_come) < len(group)
+        groups += [[moment] for moment in sorted(to_come)]
 
 
 @pytest.mark.parametrize("rounds_per_look", [3, 100])
