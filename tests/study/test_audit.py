@@ -26,6 +26,7 @@ from fakes import FakeExecutor, Fault
 from sqlalchemy.pool import NullPool
 from test_islands import island_study
 from test_population_study import teaching
+from tried import tried
 
 from hpsearch.audit.auditing import NOT_SEARCHED
 from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, Study
@@ -64,8 +65,7 @@ def test_it_finds_nothing_wherever_a_driver_died(tmp_path: Path) -> None:
     assert drive_and_look(study, FakeExecutor(faults=FAULTS)) > 50
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pilot_seconds", [0.0, 10.0])
+@pytest.mark.parametrize("pilot_seconds", tried([0.0, 10.0], slow=[0.0]))
 def test_it_finds_nothing_wherever_the_driver_of_a_population_died(
     tmp_path: Path, pilot_seconds: float
 ) -> None:
