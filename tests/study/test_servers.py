@@ -16,6 +16,7 @@ from fakes import FakeExecutor
 from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
+from racing import open_at_once
 from servers import PASSWORD, Server, plain_trials
 from tried import tried
 
@@ -50,24 +51,9 @@ def url(server: Server) -> str:
 # Opening.
 
 
-def open_at_once(
-    urls: list[str], barrier: threading.Barrier, outcomes: "multiprocessing.Queue[str]"
-) -> None:
-    for url in urls:
-        barrier.wait(timeout=60)
-        try:
-            database = Database.open(url)
-            open_storage(url).close()
-            database.migrate()
-            database.close()
-            outcomes.put("done")
-        except Exception as error:
-            outcomes.put(repr(error))
-
-
 @pytest.mark.slow
 def test_processes_make_the_tables_of_a_new_database_once(server: Server) -> None:
-    urls = [server.new_database(f"race{next(_numbers)}") for _ in range(10)]
+    urls = [server.new_database(f"race{next(_numbers)}") for _ in range(5)]
     context = multiprocessing.get_context("spawn")
     barrier, outcomes = context.Barrier(2), context.Queue()
     workers = [
@@ -185,7 +171,7 @@ def test_trials_are_written_once_whatever_happens_to_the_server(
 ) -> None:
     storage = open_storage(url)
     study_id = storage.create_new_study([StudyDirection.MINIMIZE], "one")
-    end = time.monotonic() + 3.0
+    end = time.monotonic() + 1.0
     with disturbed(disturbances(server, url, kind), seed=1) as times:
         for number in itertools.count():
             trial = storage.create_new_trial(study_id)
@@ -239,7 +225,7 @@ def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
     study = StudyRecords(database).create_or_get(
         name="one", spec="{}", spec_hash="", state="", now=0.0
     )
-    log, unknown, end = EventLog(database), set(), time.monotonic() + 5.0
+    log, unknown, end = EventLog(database), set(), time.monotonic() + 1.0
     with disturbed(disturbances(server, url, kind), seed=2) as times:
         for number in itertools.count():
             try:
