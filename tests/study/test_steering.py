@@ -55,17 +55,3 @@ def test_buttons_ask_as_the_commands_do(study):
         state = tick_until(driver, lambda: not driver.is_busy)
     assert [trial.params["host.gamma"] for trial in state.trials.values()].count(0.77) == 1
     assert len(state.trials) == 6
-
-
-@pytest.mark.slow
-def test_without_write_nothing_is_steered(study):
-    with opened_driver(study, FakeExecutor()) as driver:
-        driver.tick()
-    served = Dashboard(study.path.parent, study.spec.name)
-    try:
-        assert served.ask("POST", PLACE, {"verb": "cancel"})[0] == 403
-        assert b"data-verb" not in served.ask("GET", "/dashboard")[1]
-    finally:
-        served.close()
-    with opened_driver(study, FakeExecutor()) as driver:
-        assert driver.state.status == "running"
