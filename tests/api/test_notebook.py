@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import PATIENCE_SECONDS, STUDY, TRAINER
+from cli_tools import PATIENCE_SECONDS, STUDY, TRAINER, with_changes
 
 CELLS = (
     "import json, hpsearch\nspec, trainer = json.load(open('given.json'))",
@@ -19,7 +19,8 @@ def test_a_study_shows_itself(tmp_path):
     import nbformat
     from nbclient import NotebookClient
 
-    (tmp_path / "given.json").write_text(json.dumps([STUDY, TRAINER]))
+    study = with_changes(STUDY, {"budget/trials": 3})
+    (tmp_path / "given.json").write_text(json.dumps([study, TRAINER]))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=PATIENCE_SECONDS, resources=resources).execute()
@@ -27,7 +28,7 @@ def test_a_study_shows_itself(tmp_path):
     assert "has not been started" in html_of(made[-1])
     progress = [out for out in ran if out.output_type == "display_data"]
     assert len(progress) == 1
-    assert "trials: 6 of 6 (6 finished)" in html_of(progress[0])
+    assert "trials: 3 of 3 (3 finished)" in html_of(progress[0])
     assert "tiny: finished" in html_of(ran[-1])
     assert "application/vnd.plotly.v1+json" in figure[-1].data
     assert "host.gamma" in html_of(frame[-1])
