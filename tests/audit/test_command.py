@@ -77,7 +77,7 @@ def test_what_is_not_there_is_one_sentence(copy_of):
 
 @pytest.mark.slow
 def test_it_finds_nothing_while_a_driver_runs(tmp_path):
-    write_study(tmp_path, {"budget": {"trials": 12}})
+    write_study(tmp_path, {"budget/trials": 6, "executor/members_per_job": 2})
     driver = Run(tmp_path, "--no-export")
     try:
         driver.wait_until((tmp_path / "runs/tiny/trials/0/metrics.jsonl").exists)
