@@ -7,6 +7,7 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.importance import PedAnovaImportanceEvaluator
+from tried import tried
 
 from hpsearch.analysis.importances import MAX_TRIALS, Importances, best_share
 from hpsearch.analysis.importances import estimate as estimated
@@ -55,8 +56,7 @@ def noise(trials, seed: int) -> np.ndarray:
     return np.random.default_rng(1000 + seed).normal(size=len(trials))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [16, 60])
+@pytest.mark.parametrize("number", tried([16, 60], slow=[16]))
 def test_a_parameter_that_decides_all_stands_above_the_noise(number):
     above = [noise_alone(trials, decided(trials)).above_noise for trials in many(number, 8)]
     assert sum("decides" in names for names in above) >= 7

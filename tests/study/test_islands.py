@@ -15,6 +15,7 @@ from drives import (
 )
 from fakes import FakeExecutor
 from test_population_study import origins, population_study, teaching
+from tried import tried
 
 from hpsearch.analysis.lineage import read_lineage, schedule_of
 from hpsearch.cli import main
@@ -133,8 +134,7 @@ def test_the_best_configuration_is_that_of_the_end(study, capsys):
     assert best["params"][LR] == params[LR]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pilot", [False, True])
+@pytest.mark.parametrize("pilot", tried([False, True], slow=[True]))
 def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path, pilot):
     executor = {"name": "local", "jobs": 2, "members_per_job": 2, "pilot": pilot}
     whole = island_study(tmp_path / "whole", executor=executor, trials=12)

@@ -81,8 +81,7 @@ def test_other_shapes_get_jobs_of_their_own(tmp_path: Path) -> None:
         assert len({net_of[number] for number in trained}) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pruner", ["none", "median"])
+@pytest.mark.parametrize("pruner", tried(["none", "median"], slow=["median"]))
 def test_a_death_at_every_event(tmp_path: Path, pruner: str) -> None:
     options = {"pruner": {"name": pruner}}
     plain, study = study_of(tmp_path / "plain", **options), study_of(tmp_path / "killed", **options)

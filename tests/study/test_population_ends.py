@@ -19,6 +19,7 @@ from fakes import FakeExecutor, Fault
 from study_files import load
 from test_population_study import origins, population_study, skill, teaching
 from test_requests import opened_again, request
+from tried import tried
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
@@ -305,22 +306,21 @@ def test_strength_goes_up_through_failures(tmp_path):
 # Deaths.
 
 
-@pytest.mark.slow
-def test_a_driver_that_dies_while_members_fail_breeds_the_same(tmp_path):
+@pytest.mark.parametrize("seed", tried(range(3), slow=[0]))
+def test_a_driver_that_dies_while_members_fail_breeds_the_same(tmp_path, seed):
     faults = {(2, 1): Fault("nan", 4), (5, 1): Fault("vanish", 12)}
     given = {"generations": {"name": "steady"}, "executor": ONE_EACH}
     whole = population_study(tmp_path / "whole", trials=10, **given)
     drive(whole, FakeExecutor(teaching=teaching, faults=faults))
     num = len(stored_events(whole))
-    for seed in range(3):
-        broken = population_study(tmp_path / str(seed), trials=10, **given)
-        executor = FakeExecutor(teaching=teaching, faults=faults)
-        places = range(3 + seed, 3 * num, 7)
-        with deaths_at_events(before=places, after=places), suppress(Killed):
-            drive(broken, executor, max_lives=200)
-        assert drive(broken, executor).status == FINISHED
-        check_books(broken, executor)
-        check_judged(broken)
+    broken = population_study(tmp_path / "broken", trials=10, **given)
+    executor = FakeExecutor(teaching=teaching, faults=faults)
+    places = range(3 + seed, 3 * num, 7)
+    with deaths_at_events(before=places, after=places), suppress(Killed):
+        drive(broken, executor, max_lives=200)
+    assert drive(broken, executor).status == FINISHED
+    check_books(broken, executor)
+    check_judged(broken)
 
 
 @pytest.mark.slow

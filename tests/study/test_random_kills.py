@@ -26,6 +26,7 @@ from drives import (
 )
 from fakes import smooth_curve
 from optuna.storages._rdb.storage import _VersionManager
+from tried import tried
 from virtual_cluster import CallFaults, Faults, SimulatedCluster, SimulatedExecutor
 from virtual_job import Course, teaches_nothing
 
@@ -203,8 +204,7 @@ def test_two_hundred_random_kills(tmp_path: Path) -> None:
     } <= kills.keys()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("sampler", tried(["random", "tpe"], slow=["tpe"]))
 def test_a_death_at_every_event_of_batches(tmp_path: Path, sampler: str) -> None:
     def study_in(folder: str) -> tuple[Study, Watched]:
         study = new_study(
