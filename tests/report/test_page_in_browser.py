@@ -1,5 +1,6 @@
 """The page in a browser: drawn whole at every width, dark and light, and on paper."""
 
+import functools
 import json
 import re
 import shutil
@@ -23,6 +24,11 @@ MAX_PAGES = 10
 """of paper, for a page on which what is long is folded"""
 PATIENCE_SECONDS = 300
 """for a browser that hangs: a look takes it 4 seconds of a core, which a busy machine stretches"""
+SCHEMES = {
+    390: "--blink-settings=preferredColorScheme=1",  # light
+    1280: "--blink-settings=preferredColorScheme=0",  # dark
+}
+"""by the widths at which the page is looked at"""
 FRAME = """<!doctype html><html><body>
 <iframe id="frame" src="page.html" style="border:0" width="{width}" height="900"></iframe>
 <pre id="found"></pre>
@@ -92,20 +98,25 @@ def chromium(folder, *options: str) -> subprocess.CompletedProcess:
     return done
 
 
-def look(folder, width: int, *options: str) -> dict:
-    """Return what a browser of that width makes of the page."""
-    (folder / f"frame-{width}.html").write_text(FRAME.format(width=width))
-    address = (folder / f"frame-{width}.html").as_uri()
-    done = chromium(
-        folder, f"--window-size={max(width, 600)},1000", *options, "--dump-dom", address
-    )
-    return json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
+@pytest.fixture(scope="module")
+def look(folder):
+    """Return a function (width) -> what a browser of that width makes of the page."""
+
+    @functools.cache
+    def see(width: int) -> dict:
+        (folder / f"frame-{width}.html").write_text(FRAME.format(width=width))
+        address = (folder / f"frame-{width}.html").as_uri()
+        window = f"--window-size={max(width, 600)},1000"
+        done = chromium(folder, window, SCHEMES[width], "--dump-dom", address)
+        return json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
+
+    return see
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_a_phone_and_a_desk(folder, width):
-    seen = look(folder, width)
+@pytest.mark.parametrize("width", SCHEMES)
+def test_the_page_fits_a_phone_and_a_desk(folder, look, width):
+    seen = look(width)
     assert seen["wide"] == []
     assert seen["width"] <= width
     assert seen["plots"] == (folder / "page.html").read_text().count("data-for=")
@@ -113,16 +124,15 @@ def test_the_page_fits_a_phone_and_a_desk(folder, width):
 
 
 @pytest.mark.slow
-def test_what_goes_on_beyond_an_edge_is_shaded_there(folder):
-    seen = look(folder, 391)
+def test_what_goes_on_beyond_an_edge_is_shaded_there(look):
+    seen = look(390)
     assert seen["moved"]
     assert all("gradient" in shade for shade in seen["moved"])
 
 
 @pytest.mark.slow
-def test_words_are_seen_on_dark_and_on_light(folder):
-    light = look(folder, 800, "--blink-settings=preferredColorScheme=1")
-    dark = look(folder, 800, "--blink-settings=preferredColorScheme=0")
+def test_words_are_seen_on_dark_and_on_light(look):
+    light, dark = look(390), look(1280)
     for palette in (light, dark):
         for colour in (palette["ink"], palette["words"]):
             assert contrast(colour, palette["paper"]) > 7
