@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import torch
+from own_memory import peak_megabytes
 from setting import Setting
 from training_suites import Trains, dqn_step, in_turn, plain_trainer, ppo_step, sizes_of
 
@@ -75,16 +75,6 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
         print(torch.cuda.max_memory_reserved() / 1e6)
     else:
         print(peak_megabytes())
-
-
-def peak_megabytes() -> float:
-    """Return the most resident memory of this process since it began.
-
-    Not ru_maxrss, which begins with that of the process that started it.
-    """
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    return int(kilobytes) * 1024 / 1e6
 
 
 if __name__ == "__main__":

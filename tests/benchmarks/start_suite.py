@@ -16,16 +16,18 @@ COMMANDS = {
     "hpsearch --help": ["-c", START, "--help"],
     "hpsearch validate": ["-c", START, "validate", "studies/quickstart.yaml"],
 }
+QUICK = ("python", "hpsearch --help")
 
 
 def start_up(setting: Setting) -> Iterator[dict[str, object]]:
     """Measure processes from their start to their end."""
+    commands = setting.pick(full=COMMANDS, quick={name: COMMANDS[name] for name in QUICK})
     case = Case(
         name="start-up",
         sizes="studies/quickstart.yaml",
         unit="start",
         contenders={
-            name: Contender(_start(command), calls=1) for name, command in COMMANDS.items()
+            name: Contender(_start(command), calls=1) for name, command in commands.items()
         },
         baselines=("python",),
         goal="0.5 s",

@@ -95,7 +95,7 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
 @pytest.mark.slow
 def test_the_memory_of_a_process_is_its_own():
     """However much the one that started it holds."""
-    code = "from memory_suite import peak_megabytes; print(peak_megabytes())"
+    code = "from own_memory import peak_megabytes; print(peak_megabytes())"
     small, own = subprocess.run(
         [sys.executable, "-c", SMALL_AND_OWN, code],
         cwd=Path(__file__).parent,
