@@ -76,7 +76,7 @@ def test_one_thread_does_not_run_an_older_version_s_program_for_several(tmp_path
         subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=environment)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # the test above asserts the same in its second process
 def test_importing_compiles_nothing_and_the_first_kernel_leaves_torch_its_number_of_threads():
     """A cold import must stay cheap; kernels use as many threads as torch may."""
     subprocess.run([sys.executable, "-c", FIRST_KERNEL], check=True, timeout=120)

@@ -6,7 +6,9 @@ import time
 import pytest
 from cli_tools import METRIC, hpsearch, refused, write_study
 from dashboards import Dashboard
+from fakes import FakeExecutor
 
+from hpsearch.api import driving
 from hpsearch.cluster.study_dir import StudyDir
 
 PATIENCE_SECONDS = 120
@@ -15,10 +17,13 @@ RUNS = [".", "trial-0", "trial-1"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a study of two trials, which has ended."""
+    """A folder with a study of two trials, which has ended; its jobs did not train."""
     folder = tmp_path_factory.mktemp("folder")
     write_study(folder, {"budget": {"trials": 2}})
-    hpsearch(folder, "run", "study.yaml", "--no-export")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor())
+        patch.setattr(driving, "poll_seconds", lambda study: 0.0)
+        hpsearch(folder, "run", "study.yaml", "--no-export")
     return folder
 
 
