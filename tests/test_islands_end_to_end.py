@@ -1,11 +1,18 @@
-"""A population whose jobs breed by themselves, in real jobs that are killed anywhere."""
+"""A population whose jobs breed by themselves, in real jobs that are killed."""
 
 import json
-import random
-import time
 
 import pytest
-from cli_tools import Run, hpsearch, kill_jobs, no_jobs_left, outcomes, read, write_study
+from cli_tools import (
+    Run,
+    hpsearch,
+    kill_jobs,
+    newest_step,
+    no_jobs_left,
+    outcomes,
+    read,
+    write_study,
+)
 from test_population_end_to_end import STUDY, TRAINER, checkpoints, write_trainer
 
 ISLANDS = {
@@ -19,9 +26,13 @@ MATCHES = {"num_games": 64, "num_samples": 50}
 
 
 def new_study(folder):
-    population = STUDY["population"] | {"islands": ISLANDS, "matches": MATCHES}
+    changes = {
+        "population": STUDY["population"] | {"islands": ISLANDS, "matches": MATCHES},
+        "budget": {"trials": 8},
+        "executor": STUDY["executor"] | {"pilot": True},
+    }
     write_trainer(folder, TRAINER)
-    write_study(folder, STUDY | {"population": population, "budget": {"trials": 8}})
+    write_study(folder, STUDY | changes)
     return folder
 
 
@@ -52,16 +63,12 @@ def test_members_take_each_others_places_and_replay_follows(whole):
 
 @pytest.mark.slow
 def test_killed_it_comes_to_the_same_members(tmp_path, whole):
-    folder, moments = new_study(tmp_path), random.Random(1)
-    for _ in range(2):  # a third without a checkpoint between would be one too many
-        run = Run(folder, "--no-export")
-        time.sleep(moments.uniform(2.0, 12.0))
-        if run.process.poll() is not None:
-            run.wait()
-            break
-        run.process.kill()
-        run.wait()
-        kill_jobs(folder)
+    folder = new_study(tmp_path)
+    run = Run(folder, "--no-export")
+    run.wait_until(lambda: newest_step(folder, 0) > 0)
+    run.process.kill()
+    run.wait()
+    kill_jobs(folder)
     hpsearch(folder, "run", "study.yaml", "--no-export")
     assert checkpoints(folder) == checkpoints(whole)
     assert outcomes(folder) == outcomes(whole)
