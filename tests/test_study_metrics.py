@@ -36,6 +36,19 @@ ENDLESS = 10**7
 SPEED = "hpsearch_study_steps_per_second"
 STEPS = (60, 60, ENDLESS, ENDLESS)
 TOKEN = "5f1d-only-for-Prometheus"
+TOY = Path(__file__).parent / "programs/toy.py"
+WALKS = {
+    "base": {
+        "command": ["python", str(TOY), "{config}", "{folder}"],
+        "parameters": {"rate": 0.5},
+        "steps": 3,
+    },
+    "objectives": [{"metric": "walked", "goal": "maximize"}],
+    "space": {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}},
+    "budget": {"trials": 2},
+    "executor": {"name": "local", "jobs": 1, "members_per_job": 2},
+}
+"""two trials that end at once"""
 
 
 def write_token(folder: Path) -> Path:
@@ -45,18 +58,16 @@ def write_token(folder: Path) -> Path:
     return path
 
 
-def study_file(
-    folder: Path, port: int, steps: tuple[int, ...] = STEPS, token: str | None = None
-) -> Path:
-    """Write a study whose trials train for so many steps, two at a time."""
+def study_file(folder: Path, port: int, token: str) -> Path:
+    """Write a study whose trials train for STEPS, two at a time."""
     configurations = [
         {"host.optim.args.lr": 1e-3 / (1 + number), "host.gamma": 0.9, "steps": step}
-        for number, step in enumerate(steps)
+        for number, step in enumerate(STEPS)
     ]
     changes = {
         "space/steps": {"type": "int", "low": 60, "high": ENDLESS},
         "sampler": {"name": "listed", "configurations": configurations},
-        "budget": {"trials": len(steps)},
+        "budget": {"trials": len(STEPS)},
         "executor": {"name": "local", "jobs": 1, "members_per_job": 2, "cpus_per_job": 1},
         "prometheus": {"port": port, "token": token},
     }
@@ -88,13 +99,64 @@ def scrape(port: int) -> dict[tuple[str, ...], float]:
     }
 
 
+# Ways in which there can be no metrics, before a study trains until this file ends.
+
+
+def test_a_study_goes_on_where_the_port_is_taken(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        write_study(tmp_path, WALKS | {"prometheus": {"port": other.getsockname()[1]}})
+        done = hpsearch(tmp_path, "run", "study.yaml", "--no-export")
+    sentences = [line for line in done.stderr.splitlines() if "Prometheus" in line]
+    assert len(sentences) == 1
+    assert sentences[0].startswith("hpsearch: the study goes on without metrics for Prometheus: ")
+    assert read(tmp_path, "status", "tiny")["state"] == "finished"
+    log = (tmp_path / "runs/tiny/driver.log").read_text()
+    assert log.count(f"note message={sentences[0].removeprefix('hpsearch: ')}") == 1
+
+
+def test_a_study_goes_on_where_the_package_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/prometheus_client.py").write_text("raise ImportError('not here')")
+    monkeypatch.syspath_prepend(str(tmp_path / "broken"))
+    write_study(tmp_path, WALKS | {"prometheus": {"port": free_port()}})
+    root = Path(__file__).parents[1]
+    env = {"PYTHONPATH": f"{tmp_path / 'broken'}:{root}"}
+    done = hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=env)
+    assert done.stderr.count("Prometheus") == 1
+    assert "pip install 'hpsearch[monitor]'" in done.stderr
+    assert read(tmp_path, "status", "tiny")["state"] == "finished"
+
+
+def test_a_driver_without_a_terminal_serves_too(tmp_path):
+    port = free_port()
+    endless = WALKS["base"] | {"parameters": {"rate": 0.5, "seconds": 0.5}, "steps": ENDLESS}
+    write_study(tmp_path, WALKS | {"base": endless, "prometheus": {"port": port}})
+    hpsearch(tmp_path, "submit", "study.yaml")
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while scrape(port).get(("hpsearch_study_jobs", "running")) != 1:
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.5)
+    finally:
+        hpsearch(tmp_path, "cancel", "tiny")
+        assert no_jobs_left(tmp_path)
+    while scrape(port):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.2)
+
+
+# The metrics of a study that trains.
+
+
 class Served:
     """A study that runs, has two trials behind it, and has lost a job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
         self.token = write_token(folder)
-        study_file(folder, self.port, token=self.token.name)
+        study_file(folder, self.port, self.token.name)
         self.run = Run(folder)
 
     def lose_a_job(self) -> None:
@@ -284,50 +346,3 @@ def test_promtool_finds_no_fault(served):
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-# Ways in which there can be no metrics.
-
-
-def test_a_study_goes_on_where_the_port_is_taken(tmp_path):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        study_file(tmp_path, other.getsockname()[1], steps=(60, 60))
-        done = hpsearch(tmp_path, "run", "study.yaml", "--no-export")
-    sentences = [line for line in done.stderr.splitlines() if "Prometheus" in line]
-    assert len(sentences) == 1
-    assert sentences[0].startswith("hpsearch: the study goes on without metrics for Prometheus: ")
-    assert read(tmp_path, "status", "tiny")["state"] == "finished"
-    log = (tmp_path / "runs/tiny/driver.log").read_text()
-    assert log.count(f"note message={sentences[0].removeprefix('hpsearch: ')}") == 1
-
-
-def test_a_study_goes_on_where_the_package_is_missing(tmp_path, monkeypatch):
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/prometheus_client.py").write_text("raise ImportError('not here')")
-    monkeypatch.syspath_prepend(str(tmp_path / "broken"))
-    study_file(tmp_path, free_port(), steps=(60, 60))
-    root = Path(__file__).parents[1]
-    env = {"PYTHONPATH": f"{tmp_path / 'broken'}:{root}"}
-    done = hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=env)
-    assert done.stderr.count("Prometheus") == 1
-    assert "pip install 'hpsearch[monitor]'" in done.stderr
-    assert read(tmp_path, "status", "tiny")["state"] == "finished"
-
-
-def test_a_driver_without_a_terminal_serves_too(tmp_path):
-    port = free_port()
-    study_file(tmp_path, port, steps=(ENDLESS, ENDLESS))
-    hpsearch(tmp_path, "submit", "study.yaml")
-    try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while scrape(port).get(("hpsearch_study_jobs", "running")) != 1:
-            assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.5)
-    finally:
-        hpsearch(tmp_path, "cancel", "tiny")
-        assert no_jobs_left(tmp_path)
-    while scrape(port):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.2)
