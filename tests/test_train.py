@@ -203,8 +203,7 @@ def test_a_terminal_shows_the_panel(write):
 # Interrupted, killed.
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("algorithm", tried(["dqn", "ppo"], slow=["dqn"]))
 def test_ctrl_c_saves_and_the_same_command_ends_bitwise_the_same(write, train, algorithm):
     folder = write(LONG, algorithm)
     assert train("--name", "whole")[0] == 0
@@ -225,7 +224,8 @@ def test_ctrl_c_saves_and_the_same_command_ends_bitwise_the_same(write, train, a
 
 @pytest.mark.parametrize("algorithm", tried(["dqn", "ppo"], slow=["ppo"]))
 def test_killed_at_random_moments_it_ends_bitwise_the_same(write, train, algorithm):
-    folder = write({**LONG, "steps": 800, "checkpoint.interval": 20}, algorithm)
+    steps = {"dqn": 800, "ppo": 300}[algorithm]  # seconds of either
+    folder = write({**LONG, "steps": steps, "checkpoint.interval": 20}, algorithm)
     assert train("--name", "whole")[0] == 0
     moments, kills, code = random.Random(1), 0, None
     while code != 0 and kills < 30:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from cli_tools import refused
 from test_train import LONG, Training, tensors, train, write
+from tried import tried
 
 from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.trainers import checkpoint
@@ -37,8 +38,7 @@ def test_ranks_that_cannot_train_are_refused(write, monkeypatch, words, says):
     assert says in refused(write(), "train", "mine.yaml", *words, code=2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("algorithm", tried(["dqn", "ppo"], slow=["dqn"]))
 def test_two_ranks_end_as_one_also_if_interrupted(write, train, algorithm):
     """Interrupted, a run goes on with fewer ranks and comes to the same to rounding."""
     folder = write(SHARDED, algorithm)
