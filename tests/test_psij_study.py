@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 
 from hpsearch.cluster.study_dir import StudyDir
 
-NUM_TRIALS = 4
+NUM_TRIALS = 3
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ NUM_TRIALS = 4
 def test_a_killed_driver_is_followed_by_one_that_finds_the_jobs(tmp_path: Path) -> None:
     pytest.importorskip("psij", reason="PSI/J is not installed, see Makefile")
     psij = {"name": "psij", "scheduler": "local", "poll_seconds": 0.5, "pilot": False, "jobs": 2}
-    write_trainer(tmp_path, {"steps": 1000, "evaluation/interval": 500, "checkpoint/interval": 100})
+    write_trainer(tmp_path, {"steps": 600, "evaluation/interval": 300, "checkpoint/interval": 100})
     write_study(tmp_path, {"executor": psij, "budget/trials": NUM_TRIALS})
     files = StudyDir(tmp_path / "runs/tiny")
     try:

@@ -8,8 +8,8 @@ from cli_tools import Run, events, hpsearch, newest_step, outcomes, read, write_
 
 SHARDED = {
     "shards": 2,
-    "steps": 800,
-    "evaluation/interval": 200,
+    "steps": 400,
+    "evaluation/interval": 100,
     "checkpoint/interval": 20,
     "evaluation/final_num_games": 100,
 }
@@ -40,7 +40,7 @@ def test_a_rank_is_killed_and_the_study_ends_with_one_rank(tmp_path):
     run.wait_until(lambda: newest_step(folder, 0) >= 20)
     (other,) = other_ranks()
     other.kill()
-    run.wait_until(lambda: events(folder, "retry") or newest_step(folder, 0) >= 400)
+    run.wait_until(lambda: events(folder, "retry") or newest_step(folder, 0) >= 200)
     assert run.end(signal.SIGINT)[0] == 130
     write_study(folder, TRIALS | executor(1))
     hpsearch(folder, "run", "study.yaml", "--no-export")
