@@ -152,7 +152,8 @@ def test_killed_at_random_again_and_again_it_comes_to_the_same_members(folder, w
 @pytest.mark.slow
 def test_a_steady_population_ends_with_every_trial_in_one_descent(tmp_path):
     steady = STUDY["population"] | {"generations": {"name": "steady"}}
-    new_study(tmp_path, {"population": steady, "budget": {"trials": 10}})
+    executor = STUDY["executor"] | {"pilot": True}
+    new_study(tmp_path, {"population": steady, "budget": {"trials": 10}, "executor": executor})
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     lineage = read(tmp_path, "lineage", "tiny")
     assert len(lineage["trials"]) == 10 + read(tmp_path, "status", "tiny")["untrained"]

@@ -20,7 +20,7 @@ POPULATION = {
 def test_a_schedule_is_trained_on_new_seeds_and_compared(tmp_path):
     write_trainer(tmp_path)
     changes = {"population": POPULATION, "budget": {"trials": 4}, "sampler": {"name": "random"}}
-    write_study(tmp_path, changes)
+    write_study(tmp_path, changes | {"executor/jobs": 1, "executor/pilot": True})
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     champion = read(tmp_path, "lineage", "tiny")["champion"]
     done = hpsearch(tmp_path, "replay", "tiny", "--seeds", "2", "--games", "50", "--json")
