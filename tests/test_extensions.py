@@ -324,15 +324,16 @@ def test_doctor_and_provenance_name_the_packages() -> None:
 @pytest.mark.slow
 def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
-    executor = {"name": "here", "jobs": 2, "members_per_job": 2, "poll_seconds": 0.2}
-    write_study(tmp_path, {"sampler": {"name": "uniform"}, "executor": executor})
+    executor = {"name": "here", "jobs": 1, "members_per_job": 2, "poll_seconds": 0.2}
+    changes = {"sampler": {"name": "uniform"}, "executor": executor, "budget/trials": 2}
+    write_study(tmp_path, changes)
     path = {"PYTHONPATH": str(tmp_path / "package")}
     assert "another package adds: host balanced (tried 1.2)\n" in (
         hpsearch(tmp_path, "validate", "study.yaml", env=path).stdout
     )
     plain = hpsearch(tmp_path, "validate", "study.yaml", "--json", env=path).stdout
     assert "sampler uniform (tried 1.2)" in json.loads(plain)["extensions"]
-    done = hpsearch(tmp_path, "run", "study.yaml", env=path)
+    done = hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=path)
     assert "best: trial" in done.stdout
     assert "reward gone" in hpsearch(tmp_path, "doctor", env=path, code=1).stdout
     write_trainer(tmp_path, {"reward": "gone"})
