@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from hpsearch.study.events import Event
 from hpsearch.study.state import StudyState
 from hpsearch.study.view import StudyView
 from hpsearch.trainers import checkpoint
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_onnx():
+    """Leave out policies that take seconds to write, which gc keeps with the rest of a bundle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "onnxruntime", None)
+        yield
 
 
 @pytest.fixture(scope="module")
