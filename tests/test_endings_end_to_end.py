@@ -1,6 +1,7 @@
 """A study whose trials end before their steps are made: what its readers say, and its player."""
 
 import json
+import sys
 
 import pytest
 from cli_tools import METRIC, hpsearch, read, write_study, write_trainer
@@ -14,13 +15,22 @@ PLATEAU = {"metric": METRIC, "evaluations": 1, "min_delta": 1.0}
 """nothing becomes better by 1, so the second evaluation is the last"""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def without_onnx():
+    """Leave out policies that take seconds to write, and know nothing of how trials ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "onnxruntime", None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     """A folder with a study that has ended."""
     folder = tmp_path_factory.mktemp("ended")
     changes = {"steps": 400, "end/plateau": PLATEAU, "evaluation/interval": 20}
     write_trainer(folder, changes)
-    write_study(folder, {"budget": {"trials": 3}})
+    one_job = {"executor/jobs": 1, "executor/members_per_job": 4, "executor/pilot": True}
+    write_study(folder, one_job | {"budget": {"trials": 3}})
     said = hpsearch(folder, "validate", "study.yaml").stdout
     assert "end.plateau may end trials before their steps are made" in said
     hpsearch(folder, "run", "study.yaml")
