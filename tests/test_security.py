@@ -1,24 +1,18 @@
-"""What study files, names and checkpoints cannot do, and who may read what is written."""
+"""What study files, names and checkpoints cannot do.
+
+Of who may read what is written, see tests/test_cli.py.
+"""
 
 import pickle
 from pathlib import Path
 
 import pytest
-from cli_tools import hpsearch, refused, write_study, write_trainer
+from cli_tools import refused, write_study, write_trainer
+from test_train import same_threads_afterwards, train
+
+__all__ = ["same_threads_afterwards", "train"]
 
 SHORT = {"steps": 20, "evaluation/interval": 20, "evaluation/final_num_games": 50}
-SMALL = {"budget/trials": 2, "executor/jobs": 1, "executor/members_per_job": 2}
-
-
-@pytest.mark.slow
-def test_folders_and_files_are_the_users_alone(tmp_path: Path) -> None:
-    write_trainer(tmp_path, SHORT)
-    write_study(tmp_path, SMALL)
-    hpsearch(tmp_path, "run", "study.yaml")
-    written = [tmp_path / "runs", *(tmp_path / "runs").rglob("*")]
-    assert len(written) > 30
-    modes = {(path.is_dir(), oct(path.stat().st_mode & 0o777)) for path in written}
-    assert modes == {(True, "0o700"), (False, "0o600")}
 
 
 @pytest.mark.parametrize(
@@ -52,10 +46,10 @@ class Malice:
 
 
 @pytest.mark.slow
-def test_a_pickle_in_a_checkpoint_is_not_loaded(tmp_path: Path) -> None:
+def test_a_pickle_in_a_checkpoint_is_not_loaded(tmp_path: Path, train) -> None:
     """Whatever stands in for a checkpoint's tensors is read as safetensors, or refused."""
     write_trainer(tmp_path, SHORT)
-    hpsearch(tmp_path, "train", "trainer.yaml")
+    assert train(config="trainer.yaml")[0] == 0
     for path in (tmp_path / "runs/trainer/checkpoints").glob("step-*/*.safetensors"):
         path.write_bytes(pickle.dumps(Malice()))
     message = refused(tmp_path, "evaluate", "runs/trainer", "--match-steps", "0", code=2)
