@@ -66,7 +66,8 @@ def cut_off(folder, number: signal.Signals) -> tuple[int, str]:
     return process.returncode, error
 
 
-def test_it_goes_on_after_interruptions_and_says_what_to_export(searched):
+def test_it_goes_on_after_interruptions_and_says_what_to_export(searched, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # its policies take seconds to write
     assert cut_off(searched, signal.SIGKILL)[0] == -signal.SIGKILL
     code, error = cut_off(searched, signal.SIGINT)
     assert code == 130
