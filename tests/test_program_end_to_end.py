@@ -20,7 +20,7 @@ STEPS = 12
 STUDY = {
     "base": {
         "command": ["python", str(TOY), "{config}", "{folder}"],
-        "parameters": {"rate": 0.5, "seconds": 0.05},
+        "parameters": {"rate": 0.5, "seconds": 0.15},
         "steps": STEPS,
     },
     "objectives": [{"metric": "walked", "goal": "maximize"}],
