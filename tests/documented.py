@@ -28,8 +28,8 @@ SMALL: dict[str, Any] = {
     "net_arch": [8],
     "value_net_arch": [8],
     "seconds": None,
-    "trials": 4,
-    "members": 4,
+    "trials": 2,
+    "members": 2,
     "n_startup_trials": 2,
     "num_steps": 10,
     "generations": 1,
@@ -61,7 +61,9 @@ def shrink(path: Path) -> None:
     """Make a study or a trainer configuration small, in its place."""
     data = _small(yaml_file.load(path))
     if "space" in data:
-        data["executor"] = {"name": "local", "jobs": 1, "members_per_job": 20}
+        # A pilot takes the intervals, the matches and the closing of a population one by one.
+        pilot = {"pilot": True} if "population" in data else {}
+        data["executor"] = {"name": "local", "jobs": 1, "members_per_job": 20} | pilot
     path.write_text(yaml_file.dump(data))
 
 

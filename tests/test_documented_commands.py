@@ -68,6 +68,18 @@ BY_HAND = re.compile(r"make \w+$|pip install|sudo apt-get|python (-m pytest|test
 """how the project itself is tested and installed: .ci/run gives the most of them"""
 SERVERS = ("dashboard", "tensorboard")
 """commands that go on until Ctrl-C"""
+RUN_BLOCKS = """
+import sys
+
+import hpsearch, torch
+
+for code in sys.argv[1:]:
+    points = torch.full((2, 5, 3), 3, dtype=torch.int32)
+    own = {"__name__": "__main__", "hpsearch": hpsearch, "torch": torch, "points": points}
+    print(code, flush=True)
+    exec(code, own)
+"""
+"""runs blocks of Python, each with names of its own"""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +146,7 @@ def test_every_command_runs(folder, monkeypatch):
     """As `make install` leaves it: without the packages that write policies for ONNX."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     hpsearch(folder, "run", "studies/quickstart.yaml")  # for `make quickstart`
-    given = set()
+    given = {"hpsearch run studies/quickstart.yaml"}
     for command in GIVEN:
         if command in ELSEWHERE or BY_HAND.match(command) or command in given:
             continue
@@ -145,9 +157,9 @@ def test_every_command_runs(folder, monkeypatch):
     for name in ("tour.html", "matrix.svg", "best/README.md", "conf/trainer/best.yaml"):
         assert (folder / name).exists()
     pages = "".join(PAGES[page] for page in GUIDES)
-    for code in re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL):
-        points = "import hpsearch, torch\npoints = torch.full((2, 5, 3), 3, dtype=torch.int32)\n"
-        subprocess.run([sys.executable, "-c", points + code], cwd=folder, check=True)
+    blocks = re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL)
+    assert len(blocks) > 5
+    subprocess.run([sys.executable, "-c", RUN_BLOCKS, *blocks], cwd=folder, check=True)
 
 
 @pytest.mark.parametrize("page", PAGES)
