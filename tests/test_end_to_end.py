@@ -48,7 +48,7 @@ ONE_JOB = {
 FIRST_JOB = {"budget": {"trials": 2}}
 """its first job alone, where another one would meet nothing new"""
 MEASURED_OFTEN = {
-    "updates_per_step": 4,
+    "updates_per_step": 2,
     "evaluation/interval": 100,
     "checkpoint/interval": 20,
     "evaluation/final_num_games": 100,
@@ -419,6 +419,7 @@ def test_a_study_that_prunes_ends_the_same_after_an_interruption(folder):
     changes = {
         "pruner": {"name": "median", "n_startup_trials": 2},
         "budget": {"trials": 6},
+        "executor": ONE_JOB["executor"] | {"pilot": True},
         "space/steps": {"type": "int", "low": 600, "high": 600},
     }
     runs = []
