@@ -14,6 +14,7 @@ from cli_tools import (
     hpsearch,
     jobs_of,
     kill_jobs,
+    kill_study,
     no_jobs_left,
     plain_optuna,
     read,
@@ -133,3 +134,4 @@ def test_a_submitted_confirmation_is_compared_later(searched, tmp_path):
         time.sleep(0.5)
     done = hpsearch(folder, *arguments, "--submit")
     assert "held up" in done.stdout
+    kill_study(folder)  # what may still wait to see whether the driver ended well

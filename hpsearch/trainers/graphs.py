@@ -13,6 +13,8 @@ from typing import Final, Literal, ParamSpec, TypeVar
 
 import torch
 
+from hpsearch.game.kernels import default_backend
+
 SWITCH: Final = "HPSEARCH_NO_CUDA_GRAPHS"
 """variable of the environment; set to anything, every launch is made by itself"""
 
@@ -113,4 +115,5 @@ def quickest(
     how: Literal["off", "default"],
 ) -> Callable[Arguments, Result]:
     """Return ``loop``, the same in one pass, on a CPU; else, or to compile, see `compiled`."""
-    return loop if device.type == "cpu" and how == "off" else compiled(function, how)
+    is_on_cpu = default_backend(device) == "cpu"
+    return loop if is_on_cpu and how == "off" else compiled(function, how)

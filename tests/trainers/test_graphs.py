@@ -11,7 +11,7 @@ from tape import TapeRecorder
 
 from hpsearch.game.kernels import BACKENDS, cpu
 from hpsearch.game.rules import HostActionEncoder
-from hpsearch.trainers import optim, playing, trainer
+from hpsearch.trainers import graphs, optim, playing, trainer
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.graphs import SWITCH, WARM_UPS, Graphs, recorder_of
 
@@ -60,6 +60,8 @@ def on_tape(monkeypatch):
     compiled = SimpleNamespace(**{name: recorder.kernel(vars(cpu)[name]) for name in cpu.__all__})
     monkeypatch.setitem(BACKENDS, "cpu", compiled)
     monkeypatch.setitem(optim.PASSES, "cpu", recorder.kernel(optim.PASSES["cpu"]))
+    # What learners compute as on a GPU.
+    monkeypatch.setattr(graphs, "default_backend", lambda device: "reference")
     monkeypatch.setattr(HostActionEncoder, "decode", recorder.kernel(HostActionEncoder.decode))
     for module in (trainer, playing):
         monkeypatch.setattr(module, "recorder_of", lambda device: recorder)
