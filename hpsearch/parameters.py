@@ -19,7 +19,7 @@ from hpsearch.schema import Positive
 class FloatParameter:
     """A real number between two bounds, both included."""
 
-    type: Literal["float"]
+    type: Literal["float"] = field(default="float", kw_only=True)
     low: float
     high: float
     log: bool = False
@@ -75,7 +75,7 @@ class FloatParameter:
 class IntParameter:
     """A whole number between two bounds, both included."""
 
-    type: Literal["int"]
+    type: Literal["int"] = field(default="int", kw_only=True)
     low: int
     high: int
     log: bool = False
@@ -115,7 +115,7 @@ class IntParameter:
 class CategoricalParameter:
     """One of several values of any kind; Optuna stores a list or mapping as its JSON text."""
 
-    type: Literal["categorical"]
+    type: Literal["categorical"] = field(default="categorical", kw_only=True)
     choices: tuple[Any, ...]
     when: dict[str, Any] = field(default_factory=dict)
     """categorical parameters and the values of them for which this one exists"""

@@ -33,6 +33,7 @@ PAGES = {
         "docs/guides/by_hand.md",
         "docs/guides/cluster.md",
         "docs/guides/hironaka.md",
+        "docs/guides/program.md",
         "docs/guides/report.md",
         "docs/players.md",
         "docs/breeding.md",

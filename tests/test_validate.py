@@ -25,6 +25,7 @@ from hpsearch.errors import ConfigError
 from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
 from hpsearch.schema import to_plain
+from hpsearch.study import spec_warnings
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial, warnings_of
@@ -486,3 +487,31 @@ def test_a_token_that_others_may_read_is_refused(tmp_path):
     assert "its mode is 0644; run: chmod 600 " in faults
     (tmp_path / "token").chmod(0o600)
     hpsearch(tmp_path, "validate", "study.yaml")
+
+
+def test_what_a_study_needs_and_is_not_here_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(spec_warnings, "find_spec", lambda name: None)
+    needy = {
+        "executor": {"name": "psij", "scheduler": "local", "jobs": 1},
+        "track": [{"name": "wandb", "project": "games"}],
+        "notify": [{"name": "address", "to": "env:CHAT", "on": ["ended"]}],
+    }
+    warnings = " ".join(warnings_of(load(tmp_path, needy)))
+    for package, extra in (("psij", "psij"), ("wandb", "wandb"), ("apprise", "notify")):
+        assert f"needs the package {package}; pip install 'hpsearch[{extra}]'" in warnings
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path):
+    command = ["pythn", "trian.py", "{config}"]
+    base = {"command": command, "parameters": {"rate": 0.5}, "steps": 4}
+    space = {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}}
+    objectives = [{"metric": "walked", "goal": "maximize"}]
+    changes = {"base": base, "space": space, "objectives": objectives}
+    said = warnings_of(load(tmp_path, changes))
+    assert [text.split(",")[0] for text in said if "command" in text] == [
+        "base.command names pythn",
+        "base.command names trian.py",
+    ]
+    (tmp_path / "trian.py").write_text("")
+    base["command"] = ["python", *command[1:]]
+    assert not [text for text in warnings_of(load(tmp_path, changes)) if "command" in text]

@@ -1,8 +1,8 @@
 """Hooks of MkDocs: pages that lie elsewhere in the repository, pages made of the code, pictures.
 
 Pages link to each other by their places in the repository, so that they also lead somewhere where
-they are read as files. Here a link to a page of the site becomes one within the site; a link to
-another file, such as a program, leaves its text alone.
+they are read as files. Here a link to a page of the site, or to an example, becomes one within the
+site; a link to another file leaves its text alone.
 """
 
 import posixpath
@@ -30,6 +30,18 @@ OUTSIDE: Final = (
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "hpsearch").glob("*/README.md"))),
 )
 """pages that lie outside docs/, by their places in the repository, which are those of the site"""
+EXAMPLES: Final = (
+    "studies/programs/spirals.py",
+    "studies/spirals.yaml",
+    "studies/spirals_population.yaml",
+    *(
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "docs/example").rglob("*"))
+        if path.suffix in (".py", ".toml", ".yaml")
+    ),
+)
+"""files that a page of the site shows each"""
+LANGUAGES: Final = {".py": "python", ".toml": "toml", ".yaml": "yaml"}
 PLACES: Final = {"README.md": "index.md", **{page: page for page in OUTSIDE}}
 """pages of the site by their places in the repository; those of docs/ are added"""
 GENERATED: Final[dict[str, Callable[[], str]]] = {
@@ -50,6 +62,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, place in PLACES.items():
         if not source.startswith("docs/"):
             files.append(File.generated(config, place, content=(ROOT / source).read_text()))
+    for source in EXAMPLES:
+        path = ROOT / source
+        content = (
+            f"# {path.name}\n\n`{source}`\n\n```{LANGUAGES[path.suffix]}\n{path.read_text()}```\n"
+        )
+        PLACES[source] = f"files/{source}.md"
+        files.append(File.generated(config, PLACES[source], content=content))
     for place, make in GENERATED.items():
         files.append(File.generated(config, place, content=make()))
     return files
@@ -83,7 +102,7 @@ def _picture(wanted: str, text: str, place: str, files: Files, config: MkDocsCon
     """Return an SVG as part of the page, in whose colours it is drawn; link to other pictures."""
     path = ROOT / wanted
     if path.suffix == ".svg" and wanted.startswith("docs/pictures/"):
-        drawn = f'<figure role="img" aria-label="{text}" style="width:100%;max-width:40em">'
+        drawn = f'<figure class="picture" role="img" aria-label="{text}">'
         return f"{drawn}{path.read_text()}</figure>"
     if files.get_file_from_path(wanted) is None:
         files.append(File.generated(config, wanted, abs_src_path=str(path)))

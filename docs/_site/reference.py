@@ -17,6 +17,8 @@ from hpsearch.schema import PER_MEMBER, Range, field_hints, metadata_of, to_plai
 from hpsearch.study.spec import StudySpec
 from hpsearch.trainers.config import DQNConfig, PPOConfig
 
+RETURNED = ("analysis.confirmation.Confirmation", "report.listing.ListedStudy")
+"""classes that none of the names is, by their places"""
 WIDTH = 88  # characters of a line of a command's help
 
 
@@ -72,7 +74,8 @@ def _table(cls: Any) -> str:
             notes.get(field.name, "") + marked,
         )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return f"## {cls.__name__}\n\n{class_note(cls)}.\n\n" + "\n".join(rows)
+    table = ['<div class="keys" markdown>\n', *rows, "\n</div>"]
+    return f"## {cls.__name__}\n\n{class_note(cls)}.\n\n" + "\n".join(table)
 
 
 def _blocks(hint: Any) -> Iterator[Any]:
@@ -138,5 +141,7 @@ def api_page() -> str:
     others = vars(hpsearch)["_OTHER_NAMES"]
     parts = ["# Python API", "Every name that `import hpsearch` gives; [From Python](../api.md)."]
     for name in sorted(places, key=str.lower):
-        parts.append(f"::: hpsearch.{places[name]}.{others.get(name, name)}")
+        heading = f"\n    options:\n      heading: {name}\n      toc_label: {name}"
+        parts.append(f"::: hpsearch.{places[name]}.{others.get(name, name)}{heading}")
+    parts += ["## What they return", *(f"::: hpsearch.{place}" for place in RETURNED)]
     return "\n\n".join(parts) + "\n"

@@ -27,7 +27,14 @@ from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import last_lines, read_json
 from hpsearch.package import FOLDER as FOLDER_OF_CODE
 from hpsearch.population.operators.options import Clone
-from hpsearch.programs.config import CONFIG, FOLDER, ProgramConfig, read_trial_config, shape_of
+from hpsearch.programs.config import (
+    CONFIG,
+    FOLDER,
+    STEPS,
+    ProgramConfig,
+    read_trial_config,
+    shape_of,
+)
 from hpsearch.programs.folder import (
     METRICS,
     PARAMETERS,
@@ -254,6 +261,12 @@ class ProgramRun:
         if last is None:
             self._fail(CODE, f"the program ended without a line in {METRICS}, such as {EXAMPLE}")
             return
+        early = self._process is not None and self.step < own.config.steps
+        if early and not own.config.may_end_early:
+            how = f"with exit code 0 at step {self.step} of {own.config.steps}"
+            mend = f"let its lines count to {STEPS}, or set may_end_early: true"
+            self._fail(CODE, f"the program ended {how}; {mend}")
+            return
         self._tell(last)
         wrong = sorted(last.values.keys() - finite(last.values).keys())
         if wrong:
@@ -263,7 +276,7 @@ class ProgramRun:
             parents = () if own.parent is None else (manifest_sha256(own.parent) or "",)
             files, steps = own.trial, own.config.steps
             keep(files.program, files.checkpoints, steps, to_plain(own.config), parents)
-        # One that has ended has made all its steps, however it counts them.
+        # One that has ended well has made all its steps, or all that it needs.
         own.end("finished", own.config.steps, metrics=_metrics(last.values))
 
     def _end_failed(self, code: int) -> None:

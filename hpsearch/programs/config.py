@@ -42,6 +42,9 @@ class ProgramConfig:
     """steps between two lines of metrics.jsonl"""
     gpus: NonNegative = 0
     """GPUs of a job, which the programs that it runs at once share"""
+    may_end_early: bool = False
+    """whether exit code 0 before the last step is a good end, whose last values count; else the
+    trial fails"""
     stop_seconds: Annotated[float, Range(low=0.0, high=300.0)] = 20.0
     """after SIGTERM, in which it may save its state before it is killed"""
 

@@ -1,8 +1,12 @@
 """What is allowed in a study file but may surprise; an example of its trials, without Optuna."""
 
+import os
 import random
+import shutil
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpsearch.cluster.machine import GpuShare, counted, find_gpus
@@ -17,6 +21,8 @@ from hpsearch.study.spec_checks import END
 from hpsearch.trainers.config.ending import NEVER
 
 GP_TRIALS = 500
+EXTRAS = ("mlflow", "wandb", "notify", "psij")
+"""of hpsearch, whose packages a study may need; what other packages add is not among them"""
 
 
 def warnings_of(study: Study) -> list[str]:
@@ -26,6 +32,8 @@ def warnings_of(study: Study) -> list[str]:
         sentences += _profile_warnings(study, executor)
     if isinstance(study.executor, options.LocalOptions):
         sentences += _local_gpu_warnings(study, study.executor)
+    sentences += _missing_packages(study)
+    sentences += _command_warnings(study)
     prometheus = study.spec.prometheus
     if prometheus is not None and prometheus.token is None and not prometheus.is_local:
         sentences.append(
@@ -48,6 +56,35 @@ def _ending_warnings(study: Study) -> Iterator[str]:
             f"{', '.join(sorted(keys))} may end trials before their steps are made, all of which "
             "the estimate counts"
         )
+
+
+def _missing_packages(study: Study) -> Iterator[str]:
+    """Name what the study needs beside hpsearch and is not installed here."""
+    needed = [(f"track {tracker.name}", tracker.name, tracker.name) for tracker in study.spec.track]
+    if any(isinstance(notice, options.AddressNotice) for notice in study.spec.notify):
+        needed.append(("notify to an address", "apprise", "notify"))
+    if isinstance(study.executor, options.PsijOptions):
+        needed.append(("executor psij", "psij", "psij"))
+    for what, package, extra in needed:
+        if extra in EXTRAS and find_spec(package) is None:
+            yield f"{what} needs the package {package}; pip install 'hpsearch[{extra}]'"
+
+
+def _command_warnings(study: Study) -> Iterator[str]:
+    """Name the programs and scripts of commands that are not there."""
+    bases, folder = study.bases.values(), study.path.parent
+    commands = [("base.command", base["command"]) for base in bases if study.is_program]
+    for notice in study.spec.notify:
+        if isinstance(notice, options.CommandNotice):
+            commands.append(("a command of notify", notice.command))
+    # As they are looked for: beside the Python that runs hpsearch, or by a path from the folder.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    for what, (first, *arguments) in commands:
+        is_there = shutil.which(folder / first if "/" in first else first, path=path) is not None
+        scripts = [word for word in arguments if word.endswith(".py")]
+        missing = [word for word in scripts if not (folder / word).exists()]
+        for word in missing if is_there else [first, *missing]:
+            yield f"{what} names {word}, which is not there; it is looked for from {folder}"
 
 
 def _local_gpu_warnings(study: Study, executor: options.LocalOptions) -> Iterator[str]:

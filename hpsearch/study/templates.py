@@ -207,7 +207,7 @@ def _space_around(config: Config, roles: list[str]) -> Iterator[tuple[str, Param
         else:
             path, rate = f"{role}.optim.args.lr", optim["args"]["lr"]
         if rate > 0:
-            yield path, FloatParameter("float", low=rate / FACTOR, high=rate * FACTOR, log=True)
+            yield path, FloatParameter(low=rate / FACTOR, high=rate * FACTOR, log=True)
         low, high = (round(max(0.0, 1 - (1 - gamma) * by), 4) for by in (FACTOR, 1 / FACTOR))
         if low < high:  # a discount of nearly 1 has nothing around it
-            yield f"{role}.gamma", FloatParameter("float", low=low, high=high)
+            yield f"{role}.gamma", FloatParameter(low=low, high=high)

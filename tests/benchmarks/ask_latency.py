@@ -74,9 +74,9 @@ configurations cost what random ones do"""
 ROWS_AT_ONCE = 5_000
 CSV = TESTS.parent / "reports/benchmarks/ask_latency.csv"
 SPACE = SearchSpace(
-    {f"x{i}": FloatParameter("float", 1e-3, 1.0, log=bool(i % 2)) for i in range(6)}
-    | {f"n{i}": IntParameter("int", 1, 64) for i in range(2)}
-    | {f"c{i}": CategoricalParameter("categorical", ("a", "b", "c")) for i in range(2)}
+    {f"x{i}": FloatParameter(1e-3, 1.0, log=bool(i % 2)) for i in range(6)}
+    | {f"n{i}": IntParameter(1, 64) for i in range(2)}
+    | {f"c{i}": CategoricalParameter(("a", "b", "c")) for i in range(2)}
 )
 
 

@@ -43,8 +43,8 @@ ISLAND = Island(
     selection=Truncation(share=0.5, confidence=0.5),
     explore=Perturb(),
     parameters={
-        LR: FloatParameter("float", 1e-4, 1e-1, log=True),
-        GAMMA: FloatParameter("float", 0.8, 0.99),
+        LR: FloatParameter(1e-4, 1e-1, log=True),
+        GAMMA: FloatParameter(0.8, 0.99),
     },
 )
 STEPS = 30

@@ -110,6 +110,14 @@ def test_programs_run_to_their_end_and_their_lines_are_the_curve(study):
     assert job.heartbeat.required().members == (), "the last heartbeat names none that runs"
 
 
+def test_one_that_may_end_early_ends_with_its_last_values(study):
+    study.add(0, parameters={"rate": 0.5, "ends": "early"}, may_end_early=True)
+    study.run(0)
+    result = study.result(0)
+    assert (result.status, result.metrics["walked"]["value"]) == ("finished", 1.0)
+    assert study.curve(0) == {1: 0.5, 2: 1.0}
+
+
 def test_lines_between_the_intervals_are_left_out_but_the_last(study):
     study.add(0, steps=6, interval=3)
     study.run(0)
@@ -123,6 +131,7 @@ def test_lines_between_the_intervals_are_left_out_but_the_last(study):
         ("killed", OOM_HOST, "the program ended with signal SIGKILL"),
         ("nan", NAN, "the last values of walked are no finite numbers"),
         ("silent", CODE, "the program ended without a line in metrics.jsonl"),
+        ("early", CODE, "the program ended with exit code 0 at step 2 of 4; let its lines count"),
     ],
 )
 def test_how_a_program_failed_is_told_and_the_others_run_on(study, ends, kind, message):

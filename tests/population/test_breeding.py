@@ -35,8 +35,8 @@ from hpsearch.population.options import (
     Truncation,
 )
 
-LR = FloatParameter("float", 1e-5, 1.0, log=True)
-GAMMA = FloatParameter("float", 0.5, 1.0)
+LR = FloatParameter(1e-5, 1.0, log=True)
+GAMMA = FloatParameter(0.5, 1.0)
 HALF = Truncation(share=0.5)
 AVERAGE = AlignedAverage("aligned_average", 0.5)
 LEARNING = Distillation(5, 8, 1e-3, 0.9, 0.999, 1e-8, 0.1, 0.5, "standardised")
@@ -272,7 +272,7 @@ def test_children_that_keep_their_parameters():
 
 
 def test_a_parameter_that_a_new_choice_brings_about_is_drawn():
-    kind = CategoricalParameter("categorical", ("plain", [1, 2]))
+    kind = CategoricalParameter(("plain", [1, 2]))
     known = Exploring(
         {"kind": kind, "lr": LR},
         lambda name, values: name == "kind" or values["kind"] == "[1, 2]",

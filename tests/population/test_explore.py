@@ -12,15 +12,15 @@ from hpsearch.population.explore import child_value, one_step, perturbed_values,
 from hpsearch.population.options import Perturb
 from hpsearch.study.space import SearchSpace
 
-RATE = FloatParameter("float", 1e-5, 1e-2, log=True)
-GAMMA = FloatParameter("float", 0.9, 1.0)
-CLIP = FloatParameter("float", 0.1, 0.4, step=0.1)
-STEPS = IntParameter("int", 1, 10)
-BATCH = IntParameter("int", 32, 1024, log=True)
-EVEN = IntParameter("int", 2, 20, step=6)
-POINT = FloatParameter("float", 0.5, 0.5)
+RATE = FloatParameter(1e-5, 1e-2, log=True)
+GAMMA = FloatParameter(0.9, 1.0)
+CLIP = FloatParameter(0.1, 0.4, step=0.1)
+STEPS = IntParameter(1, 10)
+BATCH = IntParameter(32, 1024, log=True)
+EVEN = IntParameter(2, 20, step=6)
+POINT = FloatParameter(0.5, 0.5)
 NUMBERS = (RATE, GAMMA, CLIP, STEPS, BATCH, EVEN, POINT)
-ALGORITHM = CategoricalParameter("categorical", ("dqn", "ppo", [1, 2]))
+ALGORITHM = CategoricalParameter(("dqn", "ppo", [1, 2]))
 
 HOW = Perturb(factor=1.25, range_share=0.1, resample=0.0, switch=0.5)
 

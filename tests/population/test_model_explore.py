@@ -112,9 +112,9 @@ def test_with_nothing_to_tell_points_apart_they_are_drawn_anywhere():
 def test_values_of_a_space_improve_where_the_model_can_see():
     """The best rate is 1e-3, whatever the choice; the whole number does not matter."""
     parameters = {
-        "algorithm": CategoricalParameter("categorical", ("dqn", "ppo")),
-        "rate": FloatParameter("float", 1e-5, 1e-1, log=True),
-        "steps": IntParameter("int", 1, 9),
+        "algorithm": CategoricalParameter(("dqn", "ppo")),
+        "rate": FloatParameter(1e-5, 1e-1, log=True),
+        "steps": IntParameter(1, 9),
     }
     parents = [{"algorithm": "dqn", "rate": rate, "steps": 3} for rate in (1e-5, 1e-4, 1e-2, 1e-1)]
     history, generator = [], rng(3)
@@ -132,7 +132,7 @@ def test_values_of_a_space_improve_where_the_model_can_see():
 
 
 def test_without_history_it_explores_without_a_model():
-    parameters = {"rate": FloatParameter("float", 1e-5, 1e-1, log=True)}
+    parameters = {"rate": FloatParameter(1e-5, 1e-1, log=True)}
     how = Model("model", 1.0, Perturb(factor=1.25, range_share=0.1, resample=0.0, switch=0.0))
     known = Exploring(parameters, lambda *_: True, [], 0)
     (child,) = children_params(how, [{"rate": 1e-3}], known, rng())

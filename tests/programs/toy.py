@@ -22,7 +22,8 @@ def main(config_path: str, folder: str) -> None:
     ends, metrics = config.get("ends", "well"), Path(folder) / "metrics.jsonl"
     if ends == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    while state["step"] < config["steps"]:
+    steps = 2 if ends == "early" else config["steps"]
+    while state["step"] < steps:
         time.sleep(config.get("seconds", 0.0))
         state = {"step": state["step"] + 1, "walked": state["walked"] + config["rate"]}
         new = saved.with_suffix(".new")

@@ -179,14 +179,14 @@ def test_groups_of_lines():
 
 
 def test_heights_on_an_axis():
-    log = FloatParameter("float", 1e-4, 1e-2, log=True)
+    log = FloatParameter(1e-4, 1e-2, log=True)
     assert height(log, 1e-3, 0) == pytest.approx(0.5)
-    assert height(FloatParameter("float", 2.0, 4.0), 3.5, 0) == 0.75
-    assert height(FloatParameter("float", 2.0, 2.0), 2.0, 0) == 0.5
-    choices = CategoricalParameter("categorical", ([64, 64], "b", 3))
+    assert height(FloatParameter(2.0, 4.0), 3.5, 0) == 0.75
+    assert height(FloatParameter(2.0, 2.0), 2.0, 0) == 0.5
+    choices = CategoricalParameter(([64, 64], "b", 3))
     assert height(choices, "b", 7) == pytest.approx(0.5, abs=0.02)
     assert height(choices, "[64, 64]", 7) == pytest.approx(0.0, abs=0.02)
-    alike = CategoricalParameter("categorical", (1, "1", 2))
+    alike = CategoricalParameter((1, "1", 2))
     assert height(alike, "1", 7) == pytest.approx(0.5, abs=0.02)
 
 

@@ -11,30 +11,30 @@ from hpsearch.study.space import SearchSpace
 
 PLAIN = SearchSpace(
     {
-        "lr": FloatParameter("float", 1e-5, 1e-1, log=True),
-        "gamma": FloatParameter("float", 0.5, 1.0),
-        "width": IntParameter("int", 8, 64, step=8),
-        "net": CategoricalParameter("categorical", ([64, 64], {"repeat": 2}, "none", None)),
+        "lr": FloatParameter(1e-5, 1e-1, log=True),
+        "gamma": FloatParameter(0.5, 1.0),
+        "width": IntParameter(8, 64, step=8),
+        "net": CategoricalParameter(([64, 64], {"repeat": 2}, "none", None)),
     }
 )
 CONDITIONAL = SearchSpace(
     {
         # Before the parameter that it depends on, as a file may have it.
-        "clip": FloatParameter("float", 0.1, 0.4, when={"algorithm": "ppo"}),
-        "algorithm": CategoricalParameter("categorical", ("dqn", "ppo")),
-        "lr": FloatParameter("float", 1e-5, 1e-1, log=True),
-        "double": CategoricalParameter("categorical", (True, False), when={"algorithm": ["dqn"]}),
-        "delay": IntParameter("int", 1, 100, log=True, when={"double": True}),
+        "clip": FloatParameter(0.1, 0.4, when={"algorithm": "ppo"}),
+        "algorithm": CategoricalParameter(("dqn", "ppo")),
+        "lr": FloatParameter(1e-5, 1e-1, log=True),
+        "double": CategoricalParameter((True, False), when={"algorithm": ["dqn"]}),
+        "delay": IntParameter(1, 100, log=True, when={"double": True}),
     }
 )
 FINITE = SearchSpace(
     {
-        "steps": IntParameter("int", 1, 4, when={"kind": [[1, 2], "b"]}),
-        "kind": CategoricalParameter("categorical", ([1, 2], "b", False)),
-        "rate": FloatParameter("float", 0.1, 0.5, step=0.1),
-        "deep": CategoricalParameter("categorical", (0, 1), when={"kind": False}),
-        "deeper": IntParameter("int", 2, 6, step=2, when={"deep": 1, "kind": False}),
-        "fixed": FloatParameter("float", 0.3, 0.3),
+        "steps": IntParameter(1, 4, when={"kind": [[1, 2], "b"]}),
+        "kind": CategoricalParameter(([1, 2], "b", False)),
+        "rate": FloatParameter(0.1, 0.5, step=0.1),
+        "deep": CategoricalParameter((0, 1), when={"kind": False}),
+        "deeper": IntParameter(2, 6, step=2, when={"deep": 1, "kind": False}),
+        "fixed": FloatParameter(0.3, 0.3),
     }
 )
 """kind [1, 2] or b: 2 * 4 * 5; kind False: 5 * (1 + 3)"""
@@ -70,14 +70,14 @@ def finite_parameters(draw: st.DrawFn, when: dict[str, Any]) -> Parameter:
     low, count = draw(st.integers(1, 5)), draw(st.integers(0, 3))
     match draw(st.sampled_from(("int", "float", "categorical"))):
         case "int":
-            return IntParameter("int", low, low + count * 2, step=2, when=when)
+            return IntParameter(low, low + count * 2, step=2, when=when)
         case "float":
             step = draw(st.sampled_from((0.1, 0.25, 3.0)))
             high = round(low + count * step, 6)
-            return FloatParameter("float", low, high, step=step, when=when)
+            return FloatParameter(low, high, step=step, when=when)
         case _:
             choices = tuple(draw(CHOICES))
-            parameter = CategoricalParameter("categorical", choices, when)
+            parameter = CategoricalParameter(choices, when)
             return parameter if not list(parameter.check()) else draw(finite_parameters(when))
 
 

@@ -23,9 +23,9 @@ SLACK = 3.0
 """the goal is of a machine with nothing else to do"""
 
 SPACE = SearchSpace(
-    {f"x{i}": FloatParameter("float", 1e-3, 1.0, log=bool(i % 2)) for i in range(6)}
-    | {f"n{i}": IntParameter("int", 1, 64) for i in range(2)}
-    | {f"c{i}": CategoricalParameter("categorical", ("a", "b", "c")) for i in range(2)}
+    {f"x{i}": FloatParameter(1e-3, 1.0, log=bool(i % 2)) for i in range(6)}
+    | {f"n{i}": IntParameter(1, 64) for i in range(2)}
+    | {f"c{i}": CategoricalParameter(("a", "b", "c")) for i in range(2)}
 )
 
 

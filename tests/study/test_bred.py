@@ -101,10 +101,10 @@ def test_grids_are_joined_where_all_values_lie_on_one():
     """Else a founder may have learned by a value that the joined grid does not have."""
     base = apply(yaml_file.load(BASE), {})
     ranges = ((0.5, 0.8), (0.55, 0.75), (0.7, 0.9))
-    low, between, high = (FloatParameter("float", *ends, step=0.1) for ends in ranges)
+    low, between, high = (FloatParameter(*ends, step=0.1) for ends in ranges)
     assert common_space([{GAMMA: low}, {GAMMA: between}], [base, base]) == {}
     assert common_space([{GAMMA: low}, {GAMMA: high}], [base, base]) == {
-        GAMMA: FloatParameter("float", 0.5, 0.9, step=0.1)
+        GAMMA: FloatParameter(0.5, 0.9, step=0.1)
     }
 
 
@@ -304,22 +304,22 @@ def test_a_study_that_goes_on_is_not_bred_yet(place):
 
 
 def test_what_spaces_have_in_common():
-    lr = FloatParameter("float", 1e-4, 1e-2, log=True)
-    wide = FloatParameter("float", 1e-5, 1e-3, log=True)
-    steps = IntParameter("int", 1, 9)
-    first = {LR: lr, GAMMA: FloatParameter("float", 0.5, 0.9), "host.tau": steps}
-    second = {LR: wide, GAMMA: FloatParameter("float", 0.5, 0.9, log=True), "host.tau": lr}
+    lr = FloatParameter(1e-4, 1e-2, log=True)
+    wide = FloatParameter(1e-5, 1e-3, log=True)
+    steps = IntParameter(1, 9)
+    first = {LR: lr, GAMMA: FloatParameter(0.5, 0.9), "host.tau": steps}
+    second = {LR: wide, GAMMA: FloatParameter(0.5, 0.9, log=True), "host.tau": lr}
     base = apply(yaml_file.load(BASE), {})
     common = common_space([first, second], [base, base])
-    assert common == {LR: FloatParameter("float", 1e-5, 1e-2, log=True)}
+    assert common == {LR: FloatParameter(1e-5, 1e-2, log=True)}
     args = base["host"]["optim"]["args"]
-    choices = CategoricalParameter("categorical", (args | {"lr": 1.0},))
+    choices = CategoricalParameter((args | {"lr": 1.0},))
     kept = common_space([{"host.optim.args": choices}], [base])
     assert kept["host.optim.args"].choices == (args | {"lr": 1.0}, args)
-    when = FloatParameter("float", 0.5, 0.9, when={"host.net_arch": [8]})
-    shape = CategoricalParameter("categorical", ([8], [16]))
+    when = FloatParameter(0.5, 0.9, when={"host.net_arch": [8]})
+    shape = CategoricalParameter(([8], [16]))
     assert common_space([{GAMMA: when, "host.net_arch": shape, "steps": steps}], [base]) == {
-        GAMMA: FloatParameter("float", 0.5, 0.9)
+        GAMMA: FloatParameter(0.5, 0.9)
     }
     assert set(explorable_of(base, SearchSpace(kept))) == {"host.optim.args"}
     assert SPACE.keys() == {LR, GAMMA}

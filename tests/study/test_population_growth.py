@@ -122,7 +122,7 @@ PAIR = {
 
 
 def choice(*choices, **when):
-    return CategoricalParameter("categorical", tuple(choices), when)
+    return CategoricalParameter(tuple(choices), when)
 
 
 def growths(values, parameters, changes=None):
@@ -160,7 +160,7 @@ def test_the_activation_that_a_member_has_decides():
 
 
 def test_what_depends_on_the_net_arch_stays_as_it_is():
-    gamma = FloatParameter("float", 0.5, 0.9, when={"host.net_arch": [[8], [9]]})
+    gamma = FloatParameter(0.5, 0.9, when={"host.net_arch": [[8], [9]]})
     space = {"host.net_arch": choice([4], [8], [9], [16]), "host.gamma": gamma}
     assert growths({"host.net_arch": "[4]"}, space) == [{"host.net_arch": "[16]"}]
     of_eight = {"host.net_arch": "[8]", "host.gamma": 0.7}

@@ -44,6 +44,7 @@ def test_a_program_is_the_base_of_a_study_and_comes_back_from_the_database(tmp_p
         "seed": 1_000_003,
         "interval": 1,
         "gpus": 0,
+        "may_end_early": False,
         "stop_seconds": 20.0,
         "hang_timeout": None,
     }

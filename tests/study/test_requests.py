@@ -282,8 +282,8 @@ def test_the_audit_knows_what_is_enqueued_and_has_not_begun(study: Study) -> Non
 
 def test_a_value_of_a_parameter_that_would_not_exist_is_refused() -> None:
     parameters = {
-        "kind": CategoricalParameter("categorical", ("a", "b")),
-        "rate": FloatParameter("float", 0.0, 1.0, when={"kind": "b"}),
+        "kind": CategoricalParameter(("a", "b")),
+        "rate": FloatParameter(0.0, 1.0, when={"kind": "b"}),
     }
     problems = partial(enqueue_problems, parameters, RandomOptions("random"), is_population=False)
     assert problems({"kind": "b", "rate": 0.5}) == []

@@ -206,7 +206,7 @@ def test_grid_visits_every_configuration_once_and_then_again() -> None:
 
 @pytest.mark.parametrize("count", range(1, 13))
 def test_grid_of_any_size_is_visited_whole_in_its_first_round(count: int) -> None:
-    line = SearchSpace({"width": IntParameter("int", 1, count)})
+    line = SearchSpace({"width": IntParameter(1, count)})
     study = optuna.create_study(sampler=build_sampler(GridOptions("grid"), 5, line))
     asked = [line.suggest(study.ask())["width"] for _ in range(count)]
     assert sorted(asked) == list(range(1, count + 1))
@@ -220,7 +220,7 @@ def test_grid_does_not_begin_with_one_corner() -> None:
 
 
 def test_qmc_points_are_the_scrambled_sobol_sequence() -> None:
-    square = SearchSpace({name: FloatParameter("float", 0.0, 1.0) for name in ("x", "y")})
+    square = SearchSpace({name: FloatParameter(0.0, 1.0) for name in ("x", "y")})
     study = optuna.create_study(sampler=build_sampler(QMCOptions("qmc"), 3, square))
     asked = [tuple(square.suggest(study.ask()).values()) for _ in range(16)]
     expected = qmc.Sobol(2, scramble=True, seed=3).random(16)
@@ -237,7 +237,7 @@ def test_qmc_moves_conditional_and_categorical_parameters_evenly() -> None:
 
 @pytest.mark.parametrize("options", [TPEOptions(), CMAESOptions("cmaes")], ids=["tpe", "cmaes"])
 def test_search_beats_random_on_a_bowl(options: Sampler) -> None:
-    bowl = SearchSpace({name: FloatParameter("float", -5.0, 5.0) for name in ("x", "y")})
+    bowl = SearchSpace({name: FloatParameter(-5.0, 5.0) for name in ("x", "y")})
 
     def best(sampler: Sampler) -> float:
         scores = []
@@ -256,9 +256,9 @@ def test_search_beats_random_on_a_bowl(options: Sampler) -> None:
 def test_conditional_parameters_are_modelled_in_groups() -> None:
     space = SearchSpace(
         {
-            "kind": CategoricalParameter("categorical", ("a", "b")),
-            "x": FloatParameter("float", 0.0, 1.0, when={"kind": "a"}),
-            "y": FloatParameter("float", 0.0, 1.0, when={"kind": "b"}),
+            "kind": CategoricalParameter(("a", "b")),
+            "x": FloatParameter(0.0, 1.0, when={"kind": "a"}),
+            "y": FloatParameter(0.0, 1.0, when={"kind": "b"}),
         }
     )
     study = optuna.create_study(sampler=build_sampler(TPEOptions(), 0, space))

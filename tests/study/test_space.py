@@ -113,7 +113,7 @@ def test_configurations_are_those_of_brute_force(space: SearchSpace) -> None:
 def test_quantiles_of_whole_numbers_lie_in_the_range(
     share: float, low: int, width: int, log: bool
 ) -> None:
-    parameter = IntParameter("int", low, low + width, log)
+    parameter = IntParameter(low, low + width, log)
     assert low <= parameter.quantile(share) <= low + width
 
 
@@ -121,20 +121,20 @@ def test_quantiles_of_whole_numbers_lie_in_the_range(
 def test_quantiles_of_numbers_are_accepted_by_optuna(
     share: float, low: float, ratio: float, log: bool
 ) -> None:
-    parameter = FloatParameter("float", low, low * ratio, log)
+    parameter = FloatParameter(low, low * ratio, log)
     distribution = SearchSpace({"x": parameter}).distributions()["x"]
     assert distribution._contains(parameter.quantile(share))
 
 
 def test_quantiles_are_uniform_or_log_uniform() -> None:
     shares = [(index + 0.5) / 1000 for index in range(1000)]
-    log = FloatParameter("float", 1e-4, 1e-2, log=True)
+    log = FloatParameter(1e-4, 1e-2, log=True)
     below = sum(log.quantile(share) < 1e-3 for share in shares)
     assert below == 500
-    dice = IntParameter("int", 1, 6)
+    dice = IntParameter(1, 6)
     counts = [sum(dice.quantile(share) == face for share in shares) for face in range(1, 7)]
     assert max(counts) - min(counts) <= 1
-    octaves = IntParameter("int", 1, 64, log=True)
+    octaves = IntParameter(1, 64, log=True)
     share_of_one = sum(octaves.quantile(share) == 1 for share in shares) / 1000
     assert share_of_one == pytest.approx(math.log(1.5 / 0.5) / math.log(64.5 / 0.5), abs=2e-3)
 
@@ -173,10 +173,10 @@ def look_up(config: Any, path: str) -> Any:
 @given(value=st.floats(-2.0, 9.0))
 def test_the_nearest_value_of_a_range_is_stored(value: float) -> None:
     for parameter in (
-        FloatParameter("float", 0.1, 0.7, step=0.2),
-        FloatParameter("float", 0.5, 0.5),
-        IntParameter("int", 1, 7, step=3),
-        IntParameter("int", 2, 5, log=True),
+        FloatParameter(0.1, 0.7, step=0.2),
+        FloatParameter(0.5, 0.5),
+        IntParameter(1, 7, step=3),
+        IntParameter(2, 5, log=True),
     ):
         wanted = value if isinstance(parameter, FloatParameter) else round(value)
         count = parameter.num_values()
@@ -187,17 +187,17 @@ def test_the_nearest_value_of_a_range_is_stored(value: float) -> None:
         # Rounded: in binary, 0.2 is not as far from 0.1 as from 0.3.
         distances = [round(abs(other - wanted), 9) for other in values]
         assert round(abs(nearest - wanted), 9) == min(distances)
-    continuous = SearchSpace({"x": FloatParameter("float", 0.0, 1.0)})
+    continuous = SearchSpace({"x": FloatParameter(0.0, 1.0)})
     assert point_of(continuous, {"x": value}) == {"x": min(max(value, 0.0), 1.0)}
 
 
 def test_what_optuna_stores_for_a_configuration() -> None:
-    shapes = CategoricalParameter("categorical", ([32], [128]))
+    shapes = CategoricalParameter(([32], [128]))
     space = SearchSpace(
         {
             "net": shapes,
-            "rate": FloatParameter("float", 0.0, 1.0, step=0.25),
-            "depth": IntParameter("int", 0, 9, step=3, when={"net": [[32]]}),
+            "rate": FloatParameter(0.0, 1.0, step=0.25),
+            "depth": IntParameter(0, 9, step=3, when={"net": [[32]]}),
         }
     )
     config = {"net": [32], "rate": 0.4, "depth": 4}
@@ -214,5 +214,5 @@ def test_what_optuna_stores_for_a_configuration() -> None:
 
 @pytest.mark.parametrize(("high", "step"), [(1.0, 1e-30), (1e30, 1.0)])
 def test_a_step_too_fine_for_floats_is_refused(high: float, step: float) -> None:
-    (problem,) = FloatParameter("float", 0.0, high, step=step).check()
+    (problem,) = FloatParameter(0.0, high, step=step).check()
     assert f"but is {step!r}; raise it" in problem
