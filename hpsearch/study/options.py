@@ -5,7 +5,7 @@ Most defaults are Optuna's. samplers.py, which imports Optuna, and api/executors
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
@@ -272,6 +272,11 @@ class SlurmOptions:
 
     def check(self) -> Iterator[str]:
         yield from _min_ranks_problems(self.ranks, self.min_ranks)
+
+
+def executor_key(sections: Mapping[str, Any]) -> str:
+    """Return the key of the executor that stands for all: several agree, or that is a problem."""
+    return "executors[0]" if sections.get("executors") else "executor"
 
 
 def executors_problems(executors: Sequence[SlurmOptions]) -> Iterator[str]:

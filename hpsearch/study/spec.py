@@ -249,8 +249,9 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
     problems += spec_checks.gpu_problems(executor, configs, parameters)
-    for key, each in islice(_executors(sections), 1):  # several agree, or that is a problem
-        problems += spec_checks.rank_problems(f"{key}.ranks", each.ranks, configs, parameters)
+    if executor is not None:
+        key = f"{options.executor_key(sections)}.ranks"
+        problems += spec_checks.rank_problems(key, executor.ranks, configs, parameters)
     if isinstance(sampler, options.ListedOptions):
         faults = spec_checks.configuration_problems(
             "sampler.configurations", sampler.configurations, parameters, data

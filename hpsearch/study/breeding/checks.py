@@ -27,7 +27,7 @@ from hpsearch.programs.config import (
     read_trial_config,
 )
 from hpsearch.schema import Config, apply, leaves
-from hpsearch.study.options import NoPruning
+from hpsearch.study.options import NoPruning, executor_key
 from hpsearch.study.space import SearchSpace, stored_point
 from hpsearch.study.spec_checks import END, condition_problems, configuration_problems
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
@@ -245,10 +245,10 @@ def _island_problems(
 ) -> Iterator[str]:
     executor = sections.get("executor")
     if executor is not None and executor.members_per_job != islands.members:
-        key = "executors[0]" if sections.get("executors") else "executor"
         yield (
-            f"{key}.members_per_job must be population.islands.members={islands.members}, since "
-            f"a job trains an island, but is {executor.members_per_job}"
+            f"{executor_key(sections)}.members_per_job must be "
+            f"population.islands.members={islands.members}, since a job trains an island, but is "
+            f"{executor.members_per_job}"
         )
     space = sections.get("space", {})
     choices = [path for path in space if isinstance(space[path], CategoricalParameter)]
