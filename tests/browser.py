@@ -1,5 +1,6 @@
 """A real browser without a window: what it shows of a page, and what the page complains of."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +24,7 @@ class Page:
     """warnings and errors, also of what the browser refused to load"""
 
 
-def opened(url: str) -> Page:
+def opened(url: str, *, dark: bool = False) -> Page:
     """Open a page, wait until it has come to rest; skip the test where there is no browser."""
     program = next((path for name in NAMES if (path := shutil.which(name))), None)
     if program is None:
@@ -40,7 +41,9 @@ def opened(url: str) -> Page:
                 "--window-size=1400,3000",
                 f"--virtual-time-budget={1000 * PAGE_SECONDS}",
                 f"--user-data-dir={Path(profile)}",
+                "--hide-scrollbars",  # a phone draws them over the page
                 "--enable-logging=stderr",
+                f"--blink-settings=preferredColorScheme={0 if dark else 1}",
                 "--dump-dom",
                 url,
             ],
@@ -49,3 +52,24 @@ def opened(url: str) -> Page:
             timeout=PATIENCE_SECONDS,
         )
     return Page(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
+
+
+def brightness(colour: str) -> float:
+    """Return the relative luminance of rgb(...), as WCAG defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(colour: str, other: str) -> float:
+    low, high = sorted((brightness(colour), brightness(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def laid(colour: str, under: str, opacity: float = 1.0) -> str:
+    """Return as rgb(...) what is seen of rgb(...) or rgba(...) that lies over another colour."""
+    *parts, alpha = ([float(part) for part in re.findall(r"[\d.]+", colour)] + [1.0])[:4]
+    lower = map(int, re.findall(r"\d+", under))
+    share = alpha * opacity
+    seen = [share * part + (1 - share) * low for part, low in zip(parts, lower, strict=True)]
+    return f"rgb({', '.join(f'{part:.0f}' for part in seen)})"

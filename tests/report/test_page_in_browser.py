@@ -9,6 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from browser import brightness, contrast
 from cli_tools import write_study
 from views import Story
 
@@ -188,18 +189,6 @@ def test_the_table_of_trials_sorts_filters_and_is_led_to(folder):
     assert answers["unfiltered"] == 12
     assert answers["chosen"] == ["7"]
     assert answers["isOpen"]
-
-
-def brightness(colour: str) -> float:
-    """Return the relative luminance of rgb(...), as WCAG defines it."""
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(colour: str, other: str) -> float:
-    low, high = sorted((brightness(colour), brightness(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.slow
