@@ -1,5 +1,6 @@
-"""Every command that the README, docs/ and the reports give runs, as a new user would give them."""
+"""Commands and examples of the README, docs/ and the reports run, as a new user would give them."""
 
+import dataclasses
 import re
 import shlex
 import shutil
@@ -14,10 +15,15 @@ import pytest
 from cli_tools import PATIENCE_SECONDS, hpsearch
 from documented import commands, shrink
 
+from hpsearch import yaml_file
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.ratings.nash import nash_averaging
 from hpsearch.population.statistics import interval, resampled_rho
+from hpsearch.schema import read
+from hpsearch.study.spec import StudySpec
+from hpsearch.trainers.checkpoint import valid_steps
+from hpsearch.trainers.config import read_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -32,6 +38,7 @@ PAGES = {
         "docs/guides/algorithm.md",
         "docs/guides/by_hand.md",
         "docs/guides/cluster.md",
+        "docs/guides/extending.md",
         "docs/guides/hironaka.md",
         "docs/guides/program.md",
         "docs/guides/report.md",
@@ -40,11 +47,16 @@ PAGES = {
         "docs/confirming.md",
         "docs/bundles.md",
         "docs/jobs.md",
+        "docs/trainers.md",
         "docs/kernels.md",
+        "docs/audit.md",
         "docs/pains.md",
+        "docs/glossary.md",
+        "docs/protocol/README.md",
         "CONTRIBUTING.md",
         "studies/README.md",
         "slurm/README.md",
+        "monitoring/README.md",
         "hpsearch/ADDING.md",
         "hpsearch/game/README.md",
         "hpsearch/cluster/README.md",
@@ -56,9 +68,13 @@ PAGES = {
 GUIDES = ["README.md", *(path for path in PAGES if path.startswith("docs/")), "reports/README.md"]
 GIVEN = [command for page in GUIDES for command in commands(PAGES[page])]
 """what is given here, in this order"""
+MODEL_CHECK = "tests/study/test_tla.py::test_no_invariant_is_violated"
+EXAMPLE_PACKAGE = "tests/test_example_package.py::test_a_study_of_the_installed_package"
 ELSEWHERE = {
     "hpsearch init my_study.yaml": "tests/test_init.py::test_a_new_study_runs",
-    "make model-check": "tests/study/test_tla.py::test_no_invariant_is_violated",
+    "hpsearch run study.yaml": EXAMPLE_PACKAGE,
+    "make model-check TLA2TOOLS_JAR=/path/to/tla2tools.jar": MODEL_CHECK,
+    "make model-check": MODEL_CHECK,
     "make simulate MINUTES=10": "tests/test_simulate.py::test_fresh_seeds",
     "make quickstart": "tests/test_readme.py::test_the_quick_start_does_what_it_says",
     "sudo slurm/dev-cluster up": "tests/slurm/conftest.py::slurm_cluster",
@@ -161,6 +177,33 @@ def test_every_command_runs(folder, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL)
     assert len(blocks) > 5
     subprocess.run([sys.executable, "-c", RUN_BLOCKS, *blocks], cwd=folder, check=True)
+    assert list(valid_steps(folder / "saved")) == [200, 100]  # by the callbacks of docs/trainers.md
+
+
+def test_no_page_of_docs_is_missing():
+    assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= {*PAGES}
+
+
+YAML = [
+    (page, block)
+    for page, text in PAGES.items()
+    for block in re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(("page", "block"), YAML, ids=[page for page, _ in YAML])
+def test_keys_of_a_study_or_a_trainer_are_read(tmp_path, page, block):
+    """As they would be in a study file or a trainer configuration that has the others."""
+    (tmp_path / "block.yaml").write_text(block)
+    shown = yaml_file.load(tmp_path / "block.yaml")
+    study = yaml_file.load(ROOT / "studies/quickstart.yaml")
+    if "executors" in shown:
+        del study["executor"]
+    if shown.keys() <= {field.name for field in dataclasses.fields(StudySpec)}:
+        read(StudySpec, study | shown, source=page)
+    else:
+        trainer = yaml_file.load(ROOT / "studies" / study["base"])
+        read_config(trainer | shown, source=page)
 
 
 @pytest.mark.parametrize("page", PAGES)

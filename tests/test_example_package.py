@@ -2,28 +2,35 @@
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from announced import on_path, write_package
 
-from hpsearch import yaml_file
-from hpsearch.schema import apply
 from hpsearch.testing.algorithms import PROMISES
 from hpsearch.testing.game_parts import check_reward
 from hpsearch.testing.studies import check_tracker
-from hpsearch.trainers.config import read_config
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "docs/example"
 PACKAGE = "hpsearch_example"
-POINTS = {"algorithms": {"reinforce": f"{PACKAGE}.config:ReinforceConfig"}}
-SMALL = {"host.rollout_size": 8, "host.net_arch": [8, "b"], "rollout_length": 3}
+PROJECT = (EXAMPLE / "pyproject.toml").read_text()
+POINTS = {
+    group.removeprefix("hpsearch."): points
+    for group, points in tomllib.loads(PROJECT)["project"]["entry-points"].items()
+}
+ANNOUNCED, OPTIONS, TESTED = re.findall(
+    r"```(?:toml|python)\n(.*?)```", (ROOT / "docs/guides/extending.md").read_text(), re.DOTALL
+)
+"""blocks of the guide: an entry point, options and a test"""
 
 
 @pytest.fixture
@@ -37,18 +44,19 @@ def example(tmp_path: Path):
 
 @pytest.mark.usefixtures("example")
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-def test_the_algorithm_keeps_the_promises(promise, tmp_path: Path) -> None:
-    base = apply(yaml_file.load(EXAMPLE / "reinforce.yaml"), SMALL)
-    base["reward"] = "terminal"
-    numbers = [(1, 1e-3, 0.0), (2, 1e-2, 0.1)]
-    configs = [
-        read_config(
-            apply(base, {"seed": seed, "host.optim.args.lr": lr, "ent_coef": coefficient}),
-            source="example",
-        )
-        for seed, lr, coefficient in numbers
-    ]
-    promise(configs, tmp_path)
+def test_the_test_of_the_guide_passes(promise, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(EXAMPLE)
+    names: dict[str, Any] = {}
+    exec(TESTED, names)
+    names["test_reinforce"](promise, tmp_path)
+
+
+def test_the_guide_shows_what_the_package_says() -> None:
+    assert ANNOUNCED in PROJECT
+    imports, options = OPTIONS.split("\n\n\n")
+    source = (EXAMPLE / PACKAGE / "csv_tracker.py").read_text()
+    assert options in source
+    assert {*imports.splitlines()} - {*source.splitlines()} == set()
 
 
 @pytest.mark.usefixtures("example")

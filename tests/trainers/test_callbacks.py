@@ -1,20 +1,15 @@
 """What is called around the parts of training, in which order; also where steps are replayed."""
 
 import inspect
-import re
-from pathlib import Path
 
 import pytest
 import torch
 from test_graphs import on_tape
 
-from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.callbacks import NO_CALLBACKS, Callbacks, look_into_updates
 
 __all__ = ["on_tape"]
-
-PAGE = Path(__file__).parents[2] / "docs/trainers.md"
 
 
 class Told(Callbacks):
@@ -147,12 +142,3 @@ def test_what_is_within_updates_keeps_them_from_being_replayed(
     plain.train(6)
     for key, tensor in recorded.state().items():
         torch.testing.assert_close(tensor, plain.state()[key], msg=key)
-
-
-def test_the_example_of_the_page_runs(tiny_config, tmp_path, monkeypatch, capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    names = {"config": tiny_config({})}
-    exec(example.replace("1000", "2"), names)
-    assert capsys.readouterr().out.count(" is saved in ") == 2
-    assert list(checkpoint.valid_steps(tmp_path / "saved")) == [4, 2]
