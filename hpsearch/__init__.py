@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpsearch.game.players import AGENTS as AGENTS
     from hpsearch.game.players import HOSTS as HOSTS
     from hpsearch.game.rules import GameConfig as GameConfig
+    from hpsearch.game.rules import HostActionEncoder as HostActionEncoder
     from hpsearch.game.solver import Solver as Solver
     from hpsearch.parameters import CategoricalParameter as CategoricalParameter
     from hpsearch.parameters import FloatParameter as FloatParameter
@@ -53,6 +54,7 @@ _PLACES: Final = {
     "FusedGame": "game.fused_game",
     "GameConfig": "game.rules",
     "HOSTS": "game.players",
+    "HostActionEncoder": "game.rules",
     "HpsearchError": "errors",
     "IntParameter": "parameters",
     "Objective": "study.spec",

@@ -245,7 +245,7 @@ def test_another_game_is_refused_by_name(capsys, pairs, runs):
     ("arguments", "words"),
     [
         (["zeilinger"], "unknown player 'zeilinger' (did you mean 'zeillinger'?); valid: all_co"),
-        (["random", "--games", "1"], "--games must be at least 2, got 1"),
+        (["random", "--games", "1"], "games must be at least 2, got 1"),
         (["random", "-o", "matrix.gif"], "drawn as one of .pdf, .png, .svg or written as one of"),
     ],
 )

@@ -224,9 +224,6 @@ def _sample_games(player: "ExaminedPlayer", number: int) -> list[str]:
     return [transcript(game) for game in games]
 
 
-MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
-
-
 @command(
     "every host against every agent: a matrix, ratings, cycles",
     argument(
@@ -281,20 +278,21 @@ def crossplay(
     as_json: bool,
 ) -> None:
     from hpsearch.analysis import standings
-    from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
-    from hpsearch.export.reading import take_bundles
+    from hpsearch.api.matches import cross_play
     from hpsearch.terminal import Terminal
 
-    if games < MIN_GAMES:
-        raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
     check_output(output, "the matrix", (".csv", ".json"))
-    how = HowToPlay(games, seed, sampled, _device(device))
-    others, bundles = take_bundles(players, runs, how.device)
-    round_robin = find_players(
-        others, runs, top=top, panel=panel, device=how.device, bundles=bundles
+    played = cross_play(
+        players,
+        runs=runs,
+        top=top,
+        panel=panel,
+        games=games,
+        seed=seed,
+        sampled=sampled,
+        device=_device(device),
     )
-    measured = standings.standings(play_round_robin(round_robin, how), seed)
-    plain = standings.plain_standings(measured, round_robin, how)
+    measured, plain = played.standings, played.to_dict()
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
