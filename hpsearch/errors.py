@@ -143,6 +143,11 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
+def is_unknown(kind: str, name: object, valid: Iterable[str]) -> str:
+    """Return what is said of a key whose value is an unknown name; see `unknown_name`."""
+    return f"is an {unknown_name(kind, name, valid)}"
+
+
 def unknown_name(kind: str, name: object, valid: Iterable[str]) -> str:
     """Return the sentence for an unknown name: what it is, what was meant, what is valid."""
     names = sorted(valid)

@@ -167,3 +167,8 @@ def test_a_study_of_the_installed_package(tmp_path: Path) -> None:
     missing = "unknown algorithm 'reinforce'; valid: dqn, ppo"
     assert missing in run(tmp_path, hpsearch, "run", "study.yaml", code=3)
     assert missing in run(tmp_path, hpsearch, "train", "reinforce.yaml", code=3)
+    why = "it was made with the package hpsearch-example 0.1, which is missing here"
+    assert why in run(tmp_path, hpsearch, "evaluate", bundle, code=3)
+    told = run(tmp_path, hpsearch, "status", "example")
+    assert "not installed here: track[0].name is an unknown track 'csv'" in told
+    assert "best: trial" in told

@@ -26,6 +26,7 @@ from hpsearch.schema import apply, read_hint, to_plain
 from hpsearch.study import options
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.space import SearchSpace
+from hpsearch.study.spec import load_spec, spec_json, stored_study, study_without_absent_parts
 from hpsearch.testing.game_parts import check_agent, check_encoder, check_host, check_reward
 from hpsearch.testing.operators import check_crossover, check_mutation
 from hpsearch.testing.studies import check_pruner, check_sampler
@@ -33,6 +34,7 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.opponents import load_player
 
+STUDIES = Path(__file__).parent.parent / "studies"
 SOURCE = """
 from dataclasses import dataclass
 from typing import Literal
@@ -214,7 +216,7 @@ def test_without_the_package_the_names_that_are_left_are_listed(tmp_path: Path) 
     config = apply(CONFIGS["dqn"], {"reward": "sooner"})
     with on_path(tmp_path):
         assert read_config(config, source="").reward == "sooner"
-    sentence = "reward unknown reward 'sooner'; valid: points_removed, step_penalty, terminal"
+    sentence = "reward is an unknown reward 'sooner'; valid: points_removed, step_penalty, terminal"
     with pytest.raises(ConfigError, match=sentence):
         read_config(config, source="")
 
@@ -342,3 +344,30 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     failed = hpsearch(tmp_path, "validate", "study.yaml", code=3)
     assert "unknown sampler 'uniform'; valid: cmaes, gp, grid" in failed.stderr
     assert "unknown executor 'here'; valid: local, psij, slurm" in failed.stderr
+
+    # Results are read without the package; the study goes on only where it is installed.
+    missing = "sampler.name is an unknown sampler 'uniform'"
+    told = hpsearch(tmp_path, "status", "tiny").stdout
+    assert f"of a package that is not installed here: {missing}" in told
+    assert "best: trial" in told
+    assert len(json.loads(hpsearch(tmp_path, "trials", "tiny", "--json").stdout)) == 2
+    assert missing in hpsearch(tmp_path, "enqueue", "tiny", "host.gamma=0.9", code=3).stderr
+
+
+def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:
+    write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
+    write_study(tmp_path, {"pruner": {"name": "patient"}, "executor": {"name": "here"}})
+    bred = json.loads(spec_json(load_spec(STUDIES / "population_pairs.yaml")))["population"]
+    operators = [*bred["operators"], {"name": "same"}]
+    with on_path(tmp_path / "package"):
+        plain = json.loads(spec_json(load_spec(tmp_path / "study.yaml")))
+        text = json.dumps({**plain, "population": {**bred, "operators": operators}})
+        assert study_without_absent_parts(text, tmp_path)[1] == ()
+    study, absent = study_without_absent_parts(text, tmp_path)
+    assert {fault.partition(" ")[0] for fault in absent} == {
+        *("pruner.name", "executor.name", f"population.operators[{len(operators) - 1}].name")
+    }
+    assert study.spec.population is not None
+    assert to_plain(study.spec.population) == bred
+    with pytest.raises(ConfigError, match="unknown pruner 'patient'"):
+        stored_study(text, tmp_path)

@@ -143,18 +143,19 @@ def test_everything_is_read():
         ({"rate": math.nan}, "rate must be a finite number, but is nan"),
         ({"rate": [1.0]}, "rate must be a number, but is [1.0]"),
         ({"name": 3}, "name must be a text, but is 3"),
-        ({"mode": "c"}, "mode unknown mode 'c'; valid: a, b"),
-        ({"mode": None}, "mode unknown mode null; valid: a, b"),
+        ({"mode": "c"}, "mode is an unknown mode 'c'; valid: a, b"),
+        ({"mode": None}, "mode is an unknown mode null; valid: a, b"),
         ({"paint": 3}, "paint must be a mapping of keys, but is 3"),
         ({"paint": {"depth": 2}}, "paint.color is missing; valid: red, crimson, blue"),
         (
             {"paint": {"color": "bleu", "share": 0.5}},
-            "paint.color unknown paint 'bleu' (did you mean 'blue'?); valid: blue, crimson, red",
+            "paint.color is an unknown color 'bleu' (did you mean 'blue'?); "
+            "valid: blue, crimson, red",
         ),
-        ({"paint": {"color": 3}}, "paint.color unknown paint 3; valid: blue, crimson, red"),
+        ({"paint": {"color": 3}}, "paint.color is an unknown color 3; valid: blue, crimson, red"),
         (
             {"paint": {"color": "blue", "depth": 1, "share": 0.5}},
-            "paint.depth unknown key 'depth'; valid: color, share",
+            "paint.depth is an unknown key 'depth'; valid: color, share",
         ),
         ({"paint": {"color": "blue", "share": 0.0}}, "paint.share must lie in (0, 1], but is 0.0"),
         ({"paint": {"color": "blue", "share": 1.5}}, "paint.share must lie in (0, 1], but is 1.5"),
@@ -185,7 +186,7 @@ def test_everything_is_read():
         ({"maybe": 2}, "maybe must lie in (0, 1], but is 2.0"),
         (
             {"cuont": 4},
-            "cuont unknown key 'cuont' (did you mean 'count'?); valid: "
+            "cuont is an unknown key 'cuont' (did you mean 'count'?); valid: "
             + ", ".join(sorted(whole())),
         ),
     ],
@@ -288,12 +289,12 @@ def test_a_file_may_hold_one_of_several_kinds(data, kind):
         ({"depth": 3}, "color is missing; valid: red, crimson, blue"),
         (
             {"color": "bleu"},
-            "color unknown color 'bleu' (did you mean 'blue'?); valid: blue, crimson, red",
+            "color is an unknown color 'bleu' (did you mean 'blue'?); valid: blue, crimson, red",
         ),
-        ({"color": 3}, "color unknown color 3; valid: blue, crimson, red"),
+        ({"color": 3}, "color is an unknown color 3; valid: blue, crimson, red"),
         (
             {"color": "red", "share": 1.0, "depth": 1},
-            "share unknown key 'share'; valid: color, depth",
+            "share is an unknown key 'share'; valid: color, depth",
         ),
         ({"color": "red"}, "depth is missing"),
         (None, "the file must be a mapping of keys, but is null"),
@@ -345,7 +346,7 @@ def test_an_inherited_tag_is_the_narrowed_one():
     assert blue == BlueCase("blue", 1)
     red = {"color": "red", "low": 1, "high": 2}
     assert read_hint(RedCase | BlueCase, red, source="test.yaml") == RedCase("red", 1, 2.0)
-    with pytest.raises(ConfigError, match=r"color unknown color 'blue'; valid: red"):
+    with pytest.raises(ConfigError, match=r"color is an unknown color 'blue'; valid: red"):
         read(RedCase, {**red, "color": "blue"}, source="test.yaml")
 
 

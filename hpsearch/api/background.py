@@ -154,12 +154,13 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
         trials += ", and any that failed since its last driver looked,"
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
     asked = () if numbers else tuple(kinds or KINDS)
-    ask(view, view.study, runs, Request("retry", chosen, asked))
+    ask(view, view.whole_study(), runs, Request("retry", chosen, asked))
 
 
 def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:
     """Let the next trial have these values; UsageError where that is not possible."""
-    name, spec, path = view.name, view.study.spec, view.study.path
+    study, name = view.whole_study(), view.name
+    spec, path = study.spec, study.path
     if not params:
         raise UsageError("name at least one parameter and its value, such as host.gamma=0.9")
     is_population = spec.population is not None
@@ -172,7 +173,7 @@ def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:
             f"in {path}, and resume it first"
         )
     asked = Request("enqueue", params=dict(params))
-    ask(view, view.study, runs, asked)
+    ask(view, study, runs, asked)
     if not view.is_driven:
         print(f"it is tried when the study goes on: hpsearch resume {name}{runs_option(runs)}")
 

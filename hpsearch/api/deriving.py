@@ -144,7 +144,7 @@ def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int 
         if len(chosen) < (top or TOP):
             say(f"{view.name} has only {len(chosen)} different configurations that have finished")
         values = [candidate.values for candidate in chosen]
-        return derived.write_confirmation(view.study, values, seeds or SEEDS, folder)
+        return derived.write_confirmation(view.whole_study(), values, seeds or SEEDS, folder)
     _check_chosen(view, begun, chosen, top)
     num_begun = derived.num_seeds(begun)
     if seeds is not None and seeds < num_begun:
@@ -222,7 +222,7 @@ def replay_study(
                 f"in {mixed} of the {len(ancestry.line(trial))} intervals that led to trial "
                 f"{trial} an operator changed the weights; the replay does not repeat this"
             )
-        return derived.write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
+        return derived.write_replay(view.whole_study(), trial, schedule, seeds or SEEDS, folder)
     options = derived.population_of(begun)
     assert options is not None, "it is a replay"
     if seeds not in (None, options.members):
@@ -272,7 +272,7 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Br
             f"{numbers.trials}"
         )
     founders = choose_founders(views, members)
-    return derived.write_bred(folder, [view.study for view in views], founders, numbers)
+    return derived.write_bred(folder, [view.whole_study() for view in views], founders, numbers)
 
 
 def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.BredSizes) -> None:

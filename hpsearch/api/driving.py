@@ -47,7 +47,7 @@ def find_study(
     if path.suffix not in (".yaml", ".yml"):
         view = open_view(name_or_file, runs)
         if trials is None:
-            return view.study, view.folder
+            return view.whole_study(), view.folder
         path = view.study.path
     study = load_study(path, runs, trials)
     folder = StudyDir((runs / study.spec.name).absolute())
@@ -66,17 +66,18 @@ def find_study(
 
 def study_to_resume(view: StudyView) -> Study:
     """Return a study as its file is now; as it was started, if that searches something else."""
-    was, path = view.study, view.study.path
+    path = view.study.path
     try:
         now = load_study(path, view.folder.root.parent)
     except ConfigError as error:
         fault = str(error)
     else:
-        if _identity(now) == _identity(was):
+        if _identity(now) == _identity(view.study):
             _say_total(now)
             return now
         fault = f"{path} searches something else by now, or keeps it elsewhere"
-    say(f"{fault}; {was.spec.name} goes on as it was started")
+    was = view.whole_study()
+    say(f"{fault}; {view.name} goes on as it was started")
     return was
 
 

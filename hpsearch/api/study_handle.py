@@ -149,7 +149,7 @@ class StudyHandle:
     def request(self, verb: Verb) -> None:
         """Ask for what the methods above are called, or do it where there is no driver."""
         view = self.view()
-        study = study_to_resume(view) if verb == "resume" else view.study
+        study = study_to_resume(view) if verb == "resume" else view.whole_study()
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))
 

@@ -30,12 +30,13 @@ def track_once(view: StudyView) -> int:
     Raises UsageError without a tracker, or where another process sends them; HpsearchError if a
     tracker does not take them, once all others have.
     """
-    if not view.study.spec.track:
+    trackers = view.whole_study().spec.track
+    if not trackers:
         raise UsageError(f"{view.study.path} names no tracker; see its key track")
     with _held(view.folder) as is_held:
         if not is_held:
             raise UsageError(f"another process sends the trials of {view.name} to its trackers")
-        senders = [_Sender(tracker) for tracker in view.study.spec.track]
+        senders = [_Sender(tracker) for tracker in trackers]
         try:
             return max(sender.send(view) for sender in senders)
         finally:
@@ -50,7 +51,7 @@ def track_on(study: str, runs: Path, flag: StopFlag, tell: Callable[[str], None]
     next look; ``tell`` hears of it. Raises HpsearchError if one did not take the last of it.
     """
     view = open_view(study, runs)
-    trackers = view.study.spec.track
+    trackers = view.whole_study().spec.track
     with _held(view.folder) as is_held:
         if not is_held:
             return

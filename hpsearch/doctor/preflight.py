@@ -72,7 +72,7 @@ def _load(name_or_file: str, runs: Path) -> Study:
         study = load_spec(Path(file))
         if study.spec.name == name_or_file:  # else the file has become another study's
             return study
-    return open_view(name_or_file, runs).study
+    return open_view(name_or_file, runs).whole_study()
 
 
 def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str, Check]:

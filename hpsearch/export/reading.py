@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.analysis.examination import CPU, device_of
-from hpsearch.cluster.code_snapshot import versions
+from hpsearch.cluster.code_snapshot import PACKAGES, versions
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.export import folder as bundles
@@ -75,7 +75,7 @@ def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
     signer = None if signers is None else _signer(bundle, provenance, signers)
     contents = bundles.read_contents(bundle, provenance)
     certificate, rows = _certificate(contents, bundle)
-    plain, config = _config(contents, bundle)
+    plain, config = _config(contents, bundle, certificate.provenance)
     _check_roles(bundle, contents.digests, config.learning())
     _check_size(bundle, config, certificate.conditions)
     tensors = _tensors(contents.data[bundle.weights.name], bundle.weights)
@@ -108,7 +108,7 @@ def _players_on(bundle: Bundle, device: torch.device) -> Mapping[str, SavedPlaye
     if device == CPU:
         return bundle.players
     folder = bundle.folder
-    _, config = _config(bundle.contents, folder)
+    _, config = _config(bundle.contents, folder, bundle.certificate.provenance)
     tensors = _tensors(bundle.contents.data[folder.weights.name], folder.weights)
     return _players(folder, config, tensors, device)
 
@@ -150,13 +150,20 @@ def _certificate(contents: Contents, bundle: BundleDir) -> tuple[Certificate, li
         ) from error
 
 
-def _config(contents: Contents, bundle: BundleDir) -> tuple[dict[str, Any], TrainerConfig]:
+def _config(
+    contents: Contents, bundle: BundleDir, made_with: Mapping[str, str]
+) -> tuple[dict[str, Any], TrainerConfig]:
     path = bundle.config
     try:
         plain = bundles.plain_yaml(contents.data[path.name], path)
         return plain, read_config(plain, source=str(path))
     except ConfigError as error:
         few = [shown(problem) for problem in error.problems[:20]]
+        few += [
+            f"it was made with the package {shown(name)} {shown(release)}, which is missing here"
+            for name, release in made_with.items()
+            if name not in {*versions(), *PACKAGES}
+        ]
         raise ConfigError(str(path), few) from error
 
 

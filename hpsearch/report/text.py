@@ -63,6 +63,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "driver_retry": None if retry is None else asdict(retry),
         "best": None if best is None else plain_record(trial_record(view, best)),
         "population": population_summary(view),
+        "absent": list(view.absent),
         "folder": str(view.folder.root),
     }
 
@@ -193,6 +194,8 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, line)
     for line in failures_lines(view):
         print_line(console, line, style="red")
+    for fault in summary["absent"]:
+        print_line(console, f"of a package that is not installed here: {fault}", style="yellow")
     if (best := view.best()) is not None:
         print_best(console, view, best)
 

@@ -16,9 +16,20 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
+from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import PopulationOptions
 from hpsearch.programs.config import PROGRAM, ProgramConfig
-from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
+from hpsearch.schema import (
+    Config,
+    NonNegative,
+    Positive,
+    Range,
+    apply,
+    field_hints,
+    read,
+    read_hint,
+    to_plain,
+)
 from hpsearch.study import options, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.space import ALGORITHM, SearchSpace
@@ -310,6 +321,30 @@ def stored_study(text: str, path: Path) -> Study:
     bases, founders = data["base"], tuple(data.pop("founders", ()))
     spec = read(StudySpec, {**data, "base": dict.fromkeys(bases, "")}, source=str(path))
     return Study(path, spec, bases, SearchSpace(spec.space), founders)
+
+
+def study_without_absent_parts(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
+    """Return the study whose `spec_json` is ``text``, to be looked at, and why it is not whole.
+
+    What packages that are not installed here add to it is left out, where results can be understood
+    without it. Raises ConfigError if the rest cannot be read.
+    """
+    try:
+        return stored_study(text, path), ()
+    except ConfigError as error:
+        data, hints = json.loads(text), field_hints(StudySpec)
+        for key in ("sampler", "pruner", "executor"):
+            if not _read_alone(key, hints[key], data.get(key)):
+                data.pop(key, None)
+        population = data.get("population") or {}
+        for block, key, hint in (
+            (data, "track", options.Tracker),
+            (population, "operators", OperatorOptions),
+            (population.get("closing") or {}, "operators", OperatorOptions),
+        ):
+            if key in block:
+                block[key] = [each for each in block[key] if _read_alone(key, hint, each)]
+        return stored_study(json.dumps(data), path), tuple(error.problems)
 
 
 def spec_hash(study: Study) -> str:

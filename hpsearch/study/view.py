@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, meaning
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
+from hpsearch.errors import ConfigError, CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.files import MAX_RECORD, read_json
 from hpsearch.printable import interval_text
 from hpsearch.study.database import Database, StudyRecords
@@ -23,7 +23,7 @@ from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, is_dead, may_be_there
 from hpsearch.study.snapshots import LINES, Stored, read_state
 from hpsearch.study.space import ALGORITHM
-from hpsearch.study.spec import Study, load_spec, stored_study
+from hpsearch.study.spec import Study, load_spec, study_without_absent_parts
 from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file, storage_url
 
@@ -36,10 +36,17 @@ class StudyView:
     folder: StudyDir
     state: StudyState
     is_driven: bool  # whether a driver holds the study
+    absent: tuple[str, ...] = ()  # faults of parts whose packages are not installed here
 
     @property
     def name(self) -> str:
         return self.study.spec.name
+
+    def whole_study(self) -> Study:
+        """Return the study as its driver needs it; ConfigError if parts of it are absent."""
+        if self.absent:
+            raise ConfigError(str(self.study.path), self.absent)
+        return self.study
 
     @property
     def metric(self) -> str:
@@ -168,7 +175,8 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
             raise UsageError(not_started)
         state = read_state(database, record.id)
         is_driven = _is_held(Leases(database).current(record.id))
-    return StudyView(stored_study(record.spec, path), folder, state, is_driven)
+    study, absent = study_without_absent_parts(record.spec, path)
+    return StudyView(study, folder, state, is_driven, absent)
 
 
 def check_database(name: str, url: str) -> None:

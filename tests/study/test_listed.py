@@ -123,7 +123,7 @@ def test_a_fault_of_the_space_is_reported_once(tmp_path):
     wrong = {"host.optim.args.lr": {"type": "flot", "low": 1e-5, "high": 1e-2}}
     messages = problems(tmp_path, GOOD, space={**wrong, "host.net_arch": NET_ARCH})
     assert len(messages) == 1
-    assert messages[0].startswith("space.host.optim.args.lr.type unknown ")
+    assert messages[0].startswith("space.host.optim.args.lr.type is an unknown type 'flot' ")
 
 
 def test_an_empty_list_is_refused(tmp_path):

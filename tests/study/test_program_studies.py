@@ -63,7 +63,7 @@ def test_a_program_says_how_many_gpus_its_job_needs(tmp_path):
         ({"base": {"command": ["x"], "parameters": {}}}, "base.steps is missing"),
         (
             {"base": BASE | {"comand": 1}},
-            "base.comand unknown key 'comand' (did you mean 'command'?)",
+            "base.comand is an unknown key 'comand' (did you mean 'command'?)",
         ),
         ({"base": {"dqn": "a.yaml", "ppo": 3}}, "base"),
         ({"space": {"rate": RATE}}, "space.rate is no path of the program base"),

@@ -217,7 +217,7 @@ def test_fault_of_a_parameter_is_named(
         ({"host.batch_size": GAMMA}, "host.batch_size must be a whole number, but is 0.5"),
         (
             {"reward": {"type": "categorical", "choices": ["terminal", "nothing"]}},
-            "allows 'nothing', which is no valid dqn configuration: reward unknown",
+            "allows 'nothing', which is no valid dqn configuration: reward is an unknown",
         ),
     ],
 )
@@ -406,7 +406,7 @@ def test_several_executors_are_one_with_the_jobs_of_all(tmp_path: Path) -> None:
         ([{"ranks": 2}], {}, "executors[0].ranks must divide the trainer's key shards=1, but is 2"),
         ([{}, {}], {}, "executors must name each profile once"),
         ([{}, {"profile": "none.yaml"}], {}, "executors[1].profile"),
-        ([{}, {"name": "local"}], {}, "executors[1].name unknown name 'local'; valid: slurm"),
+        ([{}, {"name": "local"}], {}, "executors[1].name is an unknown name 'local'; valid: slurm"),
     ],
 )
 def test_several_executors_that_do_not_fit(

@@ -101,7 +101,7 @@ DISAGREEMENTS = [
         "dqn ppo",
         {"checkpoint.best": "rho/host/choose_frist"},
         [
-            "checkpoint.best unknown metric 'rho/host/choose_frist' (did you mean "
+            "checkpoint.best is an unknown metric 'rho/host/choose_frist' (did you mean "
             "'rho/host/choose_first'?); valid: rho/host/choose_first, rho_sampled/host/choose_first"
         ],
     ),
@@ -109,7 +109,7 @@ DISAGREEMENTS = [
         "dqn ppo",
         {"end.target": {"metric": "panel/host", "value": 0.1}},
         [
-            "end.target.metric unknown metric 'panel/host'; valid: rho/host/choose_first, "
+            "end.target.metric is an unknown metric 'panel/host'; valid: rho/host/choose_first, "
             "rho_sampled/host/choose_first"
         ],
     ),
@@ -352,7 +352,7 @@ def test_a_panels_metric_needs_the_whole_panel(tiny_config, problems_of):
     panel = ["choose_first", "choose_last", "random"]
     tiny_config({"evaluation.opponents": panel, "checkpoint.best": "panel/host"})
     (problem,) = problems_of({"evaluation.opponents": panel[:2], "checkpoint.best": "panel/host"})
-    assert problem.startswith("checkpoint.best unknown metric 'panel/host'")
+    assert problem.startswith("checkpoint.best is an unknown metric 'panel/host'")
 
 
 # Tagged unions.
@@ -364,7 +364,8 @@ def test_a_configuration_without_an_algorithm_lists_them(problems_of, plain_conf
     with pytest.raises(ConfigError, match=r"^test: algorithm is missing; valid: dqn, ppo$"):
         read_config(plain, source="test")
     (problem,) = problems_of({"algorithm": "pp0"})
-    assert problem == "algorithm unknown algorithm 'pp0' (did you mean 'ppo'?); valid: dqn, ppo"
+    valid = "valid: dqn, ppo"
+    assert problem == f"algorithm is an unknown algorithm 'pp0' (did you mean 'ppo'?); {valid}"
     for nothing in (None, [], "dqn", 3):
         with pytest.raises(ConfigError, match="the file must be a mapping of keys"):
             read_config(nothing, source="test")
@@ -411,7 +412,7 @@ def test_the_optimizers_name_says_which_arguments_there_are(
         faults = problems_of({**changes, "host.optim.args": less}, algorithm)
         assert faults == (f"host.optim.args.{key} is missing",)
     (problem,) = problems_of({**changes, "host.optim.args": {**args, "nesterov": 1}}, algorithm)
-    assert problem.startswith("host.optim.args.nesterov unknown key 'nesterov'; valid: ")
+    assert problem.startswith("host.optim.args.nesterov is an unknown key 'nesterov'; valid: ")
 
 
 @every_algorithm
@@ -446,7 +447,7 @@ def test_the_encoders_name_says_which_keys_there_are(tiny_config, problems_of, a
 )
 def test_an_unknown_name_lists_the_valid_ones(problems_of, key, valid, value, written):
     (problem,) = problems_of({key: value}, "ppo")
-    assert problem.startswith(f"{key} unknown ")
+    assert problem.startswith(f"{key} is an unknown ")
     assert f" {written}" in problem
     assert problem.endswith(f"valid: {valid}")
 
@@ -456,7 +457,7 @@ def test_an_unknown_name_lists_the_valid_ones(problems_of, key, valid, value, wr
 def test_the_pools_modes_are_unions_too(problems_of, algorithm, kind):
     pool = {**POOL, kind: {"mode": "fxied"}}
     (problem,) = problems_of({"agent": "learn", "opponents": pool}, algorithm)
-    assert problem.startswith(f"opponents.{kind}.mode unknown {kind} 'fxied'")
+    assert problem.startswith(f"opponents.{kind}.mode is an unknown mode 'fxied'")
 
 
 @every_algorithm
@@ -470,7 +471,7 @@ def test_a_player_is_what_its_keys_say(tiny_config, problems_of, algorithm):
     changes = {"agent": "learn", "host": {"player": "zeillinger"}}
     assert tiny_config(changes, algorithm).host == ScriptedHost("zeillinger")
     (problem,) = problems_of({"agent": {"player": "zeillinger"}}, algorithm)
-    assert problem.startswith("agent.player unknown player 'zeillinger'; valid: choose_first")
+    assert problem.startswith("agent.player is an unknown player 'zeillinger'; valid: choose_first")
     assert problems_of({"agent": {"checkpoint": None}}, algorithm) == (
         "agent.checkpoint must be a text, but is null",
     )
@@ -568,7 +569,7 @@ def test_no_key_has_a_default(plain_config, algorithm):
             assert any(p.startswith(f"{dotted} ") for p in error.value.problems), dotted
             place[key] = value
         place["nonsense"] = 1
-        with pytest.raises(ConfigError, match="nonsense unknown key"):
+        with pytest.raises(ConfigError, match="nonsense is an unknown key"):
             read_config(plain, source="test")
         del place["nonsense"]
     read_config(plain, source="test")
@@ -749,7 +750,7 @@ def dataclasses_below(hint) -> set[type]:
         (3, "opponents must be a mapping of keys or a list, but is 3"),
         ([{"player": "random"}], "opponents[0].weight is missing"),
         ([{"player": "random", "weight": 0}], "opponents[0].weight must lie in (0, inf), but is 0"),
-        ([{"player": "rndom", "weight": 1}], "opponents[0].player unknown player 'rndom'"),
+        ([{"player": "rndom", "weight": 1}], "opponents[0].player is an unknown player 'rndom'"),
         ([{"checkpoint": 1, "weight": 1}], "opponents[0].checkpoint must be a text, but is 1"),
         ([{"snapshots": {}, "weight": 1}], "opponents[0].snapshots.size is missing"),
         ({**POOL, "size": 0}, "opponents.size must lie in [1, inf), but is 0"),
