@@ -156,6 +156,21 @@ def test_killed_at_random_it_comes_to_the_same(folder, kind, seed, request):
 
 
 @pytest.mark.slow
+def test_a_wrong_command_is_mended_and_the_study_goes_on(folder):
+    wrong = STUDY["base"] | {"command": ["python", "typo.py", "{config}"]}
+    short = STUDY | {"budget/trials": 3, "max_failures": 2}
+    write_study(folder, short | {"base": wrong})
+    hpsearch(folder, "run", "study.yaml", code=8)
+    write_study(folder, short)
+    said = hpsearch(folder, "retry", "tiny")
+    assert "runs another command from now on" in said.stderr
+    hpsearch(folder, "status", "tiny", "--watch")  # to the end
+    states = [row["state"] for row in read(folder, "trials", "tiny")]
+    assert states == ["failed"] * 3 + ["finished"] * 3
+    assert "no faults" in hpsearch(folder, "audit", "tiny").stdout
+
+
+@pytest.mark.slow
 def test_walks_that_fall_behind_are_pruned(folder):
     base = STUDY["base"] | {"parameters": {"rate": 0.5, "seconds": 0.1}, "steps": 60}
     pruner = {"name": "median", "n_startup_trials": 1, "n_warmup_steps": 3}

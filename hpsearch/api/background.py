@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from hpsearch.api.driving import Drive, opened_driver
+from hpsearch.api.driving import Drive, opened_driver, study_to_resume
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
@@ -154,7 +154,9 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
         trials += ", and any that failed since its last driver looked,"
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
     asked = () if numbers else tuple(kinds or KINDS)
-    ask(view, view.whole_study(), runs, Request("retry", chosen, asked))
+    # What made them fail may have been mended in the file; a driver that is there keeps to its own.
+    study = view.whole_study() if view.is_driven else study_to_resume(view)
+    ask(view, study, runs, Request("retry", chosen, asked))
 
 
 def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedEr
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
-from hpsearch.study.events import DriverLog
+from hpsearch.study.events import DriverLog, Event
 from hpsearch.study.gauges import DriverFigures, GaugeServer
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import Outage
@@ -103,7 +103,7 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
     executor = build_executor(study, folder) if executor is None else executor
     with (
         DriverLog(folder.log) as log,
-        open_driver(study, runs, executor, on_event=log.write) as driver,
+        open_driver(study, runs, executor, on_event=partial(_take, log)) as driver,
     ):
         population = study.spec.population
         founders = () if population is None else population.founders
@@ -112,6 +112,12 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         except DiskError as error:  # another user's study, which may be read all the same
             say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
         yield driver
+
+
+def _take(log: DriverLog, event: Event) -> None:
+    log.write(event)
+    if event.kind == "note":
+        say(event.data["message"])
 
 
 class Drive:

@@ -15,7 +15,7 @@ from typing import Any
 
 from hpsearch import yaml_file
 from hpsearch.audit.books import Books, read_books
-from hpsearch.audit.descent import check_descent
+from hpsearch.audit.descent import HOW_A_PROGRAM_RUNS, check_descent
 from hpsearch.audit.disk import Disk, StudyFile
 from hpsearch.audit.finding import (
     AuditFinding,
@@ -126,7 +126,8 @@ NOT_SEARCHED = (
     *("storage", "budget", "max_failures", "executor", "executors"),
     *("prometheus", "notify", "track"),
 )
-"""keys of a study that may change while it goes on"""
+"""keys of a study that may change while it goes on; known here too, as an audit must not trust what
+it looks at"""
 STATES = {RUNNING, *VERBS.values(), *ENDINGS}
 PUT_ASIDE = ".json.damaged"  # end of the name that the driver gives a file which is no request
 _HOLDER = re.compile(r".+/\d+/\d+\.\d+")  # host, process and its start
@@ -193,6 +194,8 @@ def _spec(books: Books) -> Problems:
         del whole["population"]
     elif whole["population"]["closing"] is None:  # as populations were before they could close
         del whole["population"]["closing"]
+    for key in HOW_A_PROGRAM_RUNS:
+        whole["base"].get("program", {}).pop(key, None)
     search = {key: value for key, value in whole.items() if key not in NOT_SEARCHED}
     sha256 = hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
     if sha256 != books.spec_hash:

@@ -59,6 +59,9 @@ def _ends(books: Books, state: StudyState | None) -> set[int] | None:
 
 # Configurations.
 
+HOW_A_PROGRAM_RUNS = ("command", "gpus", "hang_timeout", "may_end_early", "stop_seconds")
+"""keys of a program's base that may change while its study goes on"""
+
 
 def _configs(books: Books, ledger: Ledger, disk: Disk) -> Problems:
     study = stored_study(json.dumps(books.spec), disk.root)
@@ -72,7 +75,11 @@ def _config(study: Study, trial: TrialEntry, files: TrialFiles) -> Problems:
     if file.exists or files.control.exists:  # which is written after it
         origin = None if trial.origin is None else PlannedTrial.of(trial.origin)
         expected = _flat(study.config_of(Trial(trial.number, {**trial.params}, origin=origin)))
-        yield from unlike(file.path, _flat(file.whole()), expected, "the study says")
+        own = _flat(file.whole())
+        if study.is_program:  # a trial that has ended keeps what was so then
+            free = {*HOW_A_PROGRAM_RUNS} - study.space.parameters.keys()
+            expected |= {key: own[key] for key in free & own.keys()}
+        yield from unlike(file.path, own, expected, "the study says")
 
 
 def _flat(config: Config) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hpsearch.errors import ConflictError, OthersTrialsError
 from hpsearch.files import write_json
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
-from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.database import Database, StudyRecords, StudyRow
 from hpsearch.study.events import Event, Lease, Leases
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import Observer
@@ -33,7 +33,7 @@ from hpsearch.study.records import Trial
 from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
-from hpsearch.study.spec import Study, note_given_total, spec_hash, spec_json
+from hpsearch.study.spec import Study, command_note, note_given_total, spec_hash, spec_json
 from hpsearch.study.spec_checks import enqueue_problems
 from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
 from hpsearch.study.storage import MirroredStorage, open_storage
@@ -303,11 +303,18 @@ def open_driver(
     on_event: Callable[[Event], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Driver]:
-    """Give a driver that holds the study, made if it is new; ConflictError if another holds it."""
+    """Give a driver that holds the study, made if it is new; ConflictError if another holds it.
+
+    ``on_event`` is also given a note, which the database does not keep, if the study has changed in
+    a way that its user should know of.
+    """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
-        study_id = _register(study, runs, database, storage, clock())
+        row = _register(study, runs, database, storage, clock())
+        study_id = row.id
         lease = _acquire(Leases(database), study_id, clock())
+        if (note := command_note(row.spec, study)) is not None:
+            on_event(Event(0, "note", clock(), data={"message": note}))
         StudyRecords(database).set_spec(study_id, spec_json(study))
         line = partial(trial_line, study)
         recorder = EventRecorder(database, lease, clock, on_event, line)
@@ -323,8 +330,8 @@ def open_driver(
 
 def _register(
     study: Study, runs: Path, database: Database, storage: MirroredStorage, now: float
-) -> int:
-    """Return the study's id in our tables, where it is entered if it is new."""
+) -> StudyRow:
+    """Return the study as it stands in our tables, where it is entered if it is new."""
     database.migrate()
     records, name, folder = StudyRecords(database), study.spec.name, runs / study.spec.name
     if records.get(name) is None:
@@ -339,7 +346,7 @@ def _register(
                 "storage the database that it was started with, or move the folder away"
             )
     spec, digest = spec_json(study), spec_hash(study)
-    return records.create_or_get(name=name, spec=spec, spec_hash=digest, state=RUNNING, now=now).id
+    return records.create_or_get(name=name, spec=spec, spec_hash=digest, state=RUNNING, now=now)
 
 
 def _acquire(leases: Leases, study_id: int, now: float) -> Lease:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,6 +54,9 @@ NOT_PART_OF_THE_SEARCH = (
     "track",
 )
 """What may change between two runs of one study."""
+HOW_A_PROGRAM_RUNS = ("command", "gpus", "hang_timeout", "may_end_early", "stop_seconds")
+"""Keys of a program's base that may change too: an error in one of them must be mendable. Not its
+parameters, steps and interval, by which its trials are compared."""
 
 
 @dataclass(frozen=True)
@@ -354,8 +358,23 @@ def spec_hash(study: Study) -> str:
         del whole["population"]
     elif whole["population"]["closing"] is None:  # as populations were before they could close
         del whole["population"]["closing"]
+    for key in HOW_A_PROGRAM_RUNS if study.is_program else ():
+        del whole["base"][PROGRAM][key]
     search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
     return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
+
+
+def command_note(before: str, study: Study) -> str | None:
+    """Return what to say if a program is run by another command than in an older `spec_json`."""
+    if not study.is_program:
+        return None
+    old, new = (base[PROGRAM]["command"] for base in (json.loads(before)["base"], study.bases))
+    if old == new:
+        return None
+    return (
+        f"{study.spec.name} runs another command from now on; the trials that have ended were run "
+        f"by: {shlex.join(old)}"
+    )
 
 
 def secret_variables(spec: StudySpec) -> frozenset[str]:

@@ -4,12 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import FakeExecutor
 from study_files import load, plain_study
 
 from hpsearch import yaml_file
+from hpsearch.audit import descent
 from hpsearch.errors import ConfigError
 from hpsearch.population.fitness import by_values
-from hpsearch.study.spec import load_spec, spec_hash, spec_json, stored_study
+from hpsearch.study.driver import open_driver
+from hpsearch.study.spec import (
+    HOW_A_PROGRAM_RUNS,
+    load_spec,
+    spec_hash,
+    spec_json,
+    stored_study,
+)
 from hpsearch.study.spec_warnings import example_trial
 
 RATE = {"type": "float", "low": 0.1, "high": 1.0}
@@ -49,6 +58,42 @@ def test_a_program_is_the_base_of_a_study_and_comes_back_from_the_database(tmp_p
         "hang_timeout": None,
     }
     assert 0.1 <= example_trial(study).params["parameters.rate"] <= 1.0
+
+
+RUN_BY = {
+    "command": ["python", "mended.py", "{config}"],
+    "gpus": 1,
+    "hang_timeout": 60.0,
+    "may_end_early": True,
+    "stop_seconds": 5.0,
+}
+
+
+def test_how_a_program_runs_may_change_but_not_what_is_searched(tmp_path):
+    def hash_with(**changes) -> str:
+        return spec_hash(load(tmp_path, **PROGRAM | {"base": BASE | changes}))
+
+    first = hash_with()
+    assert {hash_with(**{key: RUN_BY[key]}) for key in HOW_A_PROGRAM_RUNS} == {first}
+    assert first not in {
+        hash_with(steps=4),
+        hash_with(interval=2),
+        hash_with(parameters={"rate": 0.5, "depth": 3}),
+    }
+    assert HOW_A_PROGRAM_RUNS == descent.HOW_A_PROGRAM_RUNS
+
+
+def test_a_driver_notes_that_the_command_has_changed(tmp_path):
+    def notes(**changes) -> list[str]:
+        given = {"base": BASE | changes, "storage": f"sqlite:///{tmp_path}/study.db"}
+        study, said = load(tmp_path, **PROGRAM | given), []
+        with open_driver(study, tmp_path / "runs", FakeExecutor(), on_event=said.append):
+            return [event.data["message"] for event in said if event.kind == "note"]
+
+    assert notes() == notes(gpus=1) == []
+    (note,) = notes(command=RUN_BY["command"])
+    assert note.endswith("the trials that have ended were run by: python toy.py '{config}'")
+    assert notes(command=RUN_BY["command"]) == []
 
 
 def test_a_program_says_how_many_gpus_its_job_needs(tmp_path):
