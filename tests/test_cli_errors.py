@@ -137,8 +137,8 @@ def test_a_gpu_that_this_machine_has_not_is_refused_before_anything_runs(folder,
     message = refused(folder, command, "study.yaml", code=2, env={"CUDA_VISIBLE_DEVICES": ""})
     assert message == (
         "tiny cannot train here: each job is to have 1 GPU, but there is none here "
-        "(CUDA_VISIBLE_DEVICES is ''); set device: cpu in the trainer configuration, or run the "
-        "study on a machine with a GPU"
+        "(CUDA_VISIBLE_DEVICES is ''); set device: cpu in the trainer configuration, or gpus: 0 "
+        "for a program, or run the study on a machine with a GPU"
     )
     assert not (folder / "runs").exists()
 

@@ -20,7 +20,9 @@ from hpsearch.cluster.records import (
     MemberHeartbeat,
     RankHeartbeat,
 )
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.doctor.machine import check_asked_gpus
 from hpsearch.errors import ConfigError
 from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
@@ -295,7 +297,7 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     write_trainer(tmp_path)
     (said,) = warnings_of(load(tmp_path, SLURM))
-    assert "train on device cpu, which leaves them idle; set device: cuda" in said
+    assert "no trial uses a GPU, which leaves them idle; set device: cuda, or gpus_per_task" in said
     devices = {"type": "categorical", "choices": ["cpu", "cuda"]}
     assert warnings_of(load(tmp_path, SLURM | {"space/device": devices})) == []
     write_trainer(tmp_path, {"device": "cuda"})
@@ -308,7 +310,7 @@ def test_gpus_that_no_job_would_use_are_told(tmp_path):
     write_trainer(tmp_path, {"device": "cuda", "monitor/hang_timeout": 60.0} | actors)
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     (said,) = warnings_of(load(tmp_path, SLURM))
-    assert "a task asks for 2 GPUs, but trials train on cuda and need 3 GPUs a task" in said
+    assert "a task asks for 2 GPUs, but trials need 3 GPUs a task; set device: cpu" in said
 
 
 @pytest.mark.parametrize(
@@ -501,12 +503,32 @@ def test_what_a_study_needs_and_is_not_here_is_told(tmp_path, monkeypatch):
         assert f"needs the package {package}; pip install 'hpsearch[{extra}]'" in warnings
 
 
+PROGRAM = {
+    "base": {"command": ["python", "{config}"], "parameters": {"rate": 0.5}, "steps": 4},
+    "space": {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}},
+    "objectives": [{"metric": "walked", "goal": "maximize"}],
+}
+
+
+def test_a_program_has_gpus_by_its_own_key(tmp_path):
+    """PROFILE gives each task two."""
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+
+    def said(gpus: int) -> list[str]:
+        study = load(tmp_path, SLURM | PROGRAM | {"base": PROGRAM["base"] | {"gpus": gpus}})
+        checked = check_asked_gpus(study, load_profile(tmp_path / "site.yaml"))
+        return [*warnings_of(study), checked.sentence]
+
+    assert all("set gpus: 1 in base, or gpus_per_task" in text for text in said(gpus=0))
+    assert all("gpus: 0 in base" in text for text in said(gpus=3))
+    assert len(said(gpus=1)) == 1
+    assert all("device" not in text for gpus in (0, 1, 3) for text in said(gpus))
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path):
     command = ["pythn", "trian.py", "{config}"]
-    base = {"command": command, "parameters": {"rate": 0.5}, "steps": 4}
-    space = {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}}
-    objectives = [{"metric": "walked", "goal": "maximize"}]
-    changes = {"base": base, "space": space, "objectives": objectives}
+    base = PROGRAM["base"] | {"command": command}
+    changes = PROGRAM | {"base": base}
     said = warnings_of(load(tmp_path, changes))
     assert [text.split(",")[0] for text in said if "command" in text] == [
         "base.command names pythn",

@@ -80,13 +80,13 @@ class GpuShare:
             names = ",".join(gpu.name for gpu in self.gpus)
             return (
                 f"{wanted}, but this machine has {counted(len(self.gpus))} ({names}); "
-                "lower executor.gpus_per_job"
+                "lower executor.gpus_per_job, or the gpus of a program"
             )
         hidden = os.environ.get(VISIBLE)
         where = "nvidia-smi shows none" if hidden is None else f"{VISIBLE} is {hidden!r}"
         return (
             f"{wanted}, but there is none here ({where}); set device: cpu in the trainer "
-            "configuration, or run the study on a machine with a GPU"
+            "configuration, or gpus: 0 for a program, or run the study on a machine with a GPU"
         )
 
     def jobs_text(self, num_jobs: int) -> str:

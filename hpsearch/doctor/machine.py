@@ -231,7 +231,7 @@ def check_clock(scratch: Path, now: Callable[[], float] = time.time) -> Finding:
 def check_local_gpus(study: Study) -> Finding:
     """Look for the GPUs that jobs on this machine want; whether they work, a job finds out."""
     if study.gpus_per_job == 0:
-        return skipped("no base configuration has a device of cuda")
+        return skipped("no trial uses a GPU")
     gpus = GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
     if gpus.shortage is not None:
         return error(gpus.shortage)
@@ -241,13 +241,14 @@ def check_local_gpus(study: Study) -> Finding:
 def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     """Say what a job asks for; what its node has, is seen there alone."""
     gpus, kind = profile.gpus_per_task, profile.gpu_type or "any type"
+    use, none = study.gpu_settings
     note = f"a task asks for {gpus} GPUs ({kind}), {profile.cpus_per_task} CPUs"
     if gpus < study.gpus_per_rank:
-        wanted, remedy = counted(study.gpus_per_rank), "set gpus_per_task to that, or device: cpu"
-        return error(f"on device cuda a task needs {wanted}, but {note}; {remedy}", "GPUs")
+        wanted, remedy = counted(study.gpus_per_rank), f"set gpus_per_task to that, or {none}"
+        return error(f"the trials of a task need {wanted}, but {note}; {remedy}", "GPUs")
     if not study.uses_gpus and gpus > 0:
-        remedy = "set device: cuda, or gpus_per_task to 0"
-        return warning(f"{note}, but no base has a device of cuda; {remedy}", "GPUs")
+        remedy = f"set {use}, or gpus_per_task to 0"
+        return warning(f"{note}, but no trial uses a GPU; {remedy}", "GPUs")
     return ok(note, "GPUs")
 
 

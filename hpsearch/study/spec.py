@@ -170,6 +170,13 @@ class Study:
         return spec_checks.use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
 
     @property
+    def gpu_settings(self) -> tuple[str, str]:
+        """What its base says so that trials use a GPU, and so that they use none."""
+        if self.is_program:
+            return "gpus: 1 in base", "gpus: 0 in base"
+        return "device: cuda", "device: cpu"
+
+    @property
     def gpus_per_job(self) -> int:
         executor = self.executor
         if isinstance(executor, options.LocalOptions) and executor.gpus_per_job is not None:

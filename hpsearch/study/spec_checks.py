@@ -102,6 +102,13 @@ def gpu_problems(
     if not isinstance(executor, options.LocalOptions) or executor.gpus_per_job is None:
         return
     asked, ranks, each = executor.gpus_per_job, executor.ranks, gpus_per_rank(configs, space)
+    if any(map(is_program, configs)):
+        if asked < each:
+            yield (
+                f"executor.gpus_per_job must be {each} or more, as gpus of base says, but is "
+                f"{asked}; leave it out, or lower gpus"
+            )
+        return
     if each and (asked < ranks * each or asked % ranks):
         rule = f"{each} or more" if ranks == 1 else f"a multiple of executor.ranks={ranks}"
         if each > 1:

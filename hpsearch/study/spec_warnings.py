@@ -92,25 +92,25 @@ def _local_gpu_warnings(study: Study, executor: options.LocalOptions) -> Iterato
         return
     if not study.uses_gpus:
         yield (
-            f"executor.gpus_per_job is {study.gpus_per_job}, but all trials train on device cpu, "
-            "which leaves the GPUs idle; leave it out, or set device: cuda"
+            f"executor.gpus_per_job is {study.gpus_per_job}, but no trial uses a GPU, which leaves "
+            f"the GPUs idle; leave it out, or set {study.gpu_settings[0]}"
         )
     gpus = GpuShare(find_gpus(), study.gpus_per_job, study.fewer_gpus)
     yield gpus.jobs_text(executor.jobs) if gpus.shortage is None else gpus.shortage
 
 
 def _profile_warnings(study: Study, executor: options.SlurmOptions) -> Iterator[str]:
-    asked = load_profile(study.profile_of(executor)).gpus_per_task
+    asked, (use, none) = load_profile(study.profile_of(executor)).gpus_per_task, study.gpu_settings
     which = "" if len(study.on_slurm) == 1 else f"by {executor.profile} "
     if asked and not study.uses_gpus:
         yield (
-            f"{which}jobs ask for {asked} GPUs each, but all trials train on device cpu, which "
-            "leaves them idle; set device: cuda, or gpus_per_task: 0"
+            f"{which}jobs ask for {asked} GPUs each, but no trial uses a GPU, which leaves "
+            f"them idle; set {use}, or gpus_per_task: 0"
         )
     if asked < study.gpus_per_rank:
         yield (
-            f"{which}a task asks for {counted(asked)}, but trials train on cuda and need "
-            f"{counted(study.gpus_per_rank)} a task; set device: cpu, or gpus_per_task: "
+            f"{which}a task asks for {counted(asked)}, but trials need "
+            f"{counted(study.gpus_per_rank)} a task; set {none}, or gpus_per_task: "
             f"{study.gpus_per_rank}"
         )
 

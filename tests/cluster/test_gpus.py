@@ -105,11 +105,12 @@ def test_how_many_jobs_train_at_once_and_why_none_does(machine, monkeypatch):
     )
     assert GpuShare(three.gpus, 4).shortage == (
         "each job is to have 4 GPUs, but this machine has 3 GPUs (0,1,2); "
-        "lower executor.gpus_per_job"
+        "lower executor.gpus_per_job, or the gpus of a program"
     )
     assert GpuShare(machine([]), 1).shortage == (
         "each job is to have 1 GPU, but there is none here (nvidia-smi shows none); set device: "
-        "cpu in the trainer configuration, or run the study on a machine with a GPU"
+        "cpu in the trainer configuration, or gpus: 0 for a program, or run the study on a machine "
+        "with a GPU"
     )
     assert "CUDA_VISIBLE_DEVICES is ''" in GpuShare(machine(UUIDS, ""), 1).shortage
     assert (GpuShare((), 0).max_jobs, GpuShare((), 0).shortage) == (None, None)

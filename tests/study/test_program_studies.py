@@ -113,6 +113,10 @@ def test_a_program_says_how_many_gpus_its_job_needs(tmp_path):
         ({"base": {"dqn": "a.yaml", "ppo": 3}}, "base"),
         ({"space": {"rate": RATE}}, "space.rate is no path of the program base"),
         ({"executor": {"name": "local", "ranks": 2}}, "executor.ranks must be 1"),
+        (
+            {"base": BASE | {"gpus": 2}, "executor": {"name": "local", "gpus_per_job": 1}},
+            "gpus_per_job must be 2 or more, as gpus of base says, but is 1; leave it out, or",
+        ),
         (POPULATION | {"base": BASE | {"interval": 4}}, "must be a multiple of the base's"),
     ],
 )
