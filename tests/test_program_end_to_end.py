@@ -80,6 +80,7 @@ def test_a_search_finds_the_longest_walk_and_names_its_folder(search):
     shown = hpsearch(search, "best", "tiny").stdout
     (place,) = (line.split()[1] for line in shown.splitlines() if "folder:" in line)
     assert (Path(place) / "state.json").is_file()
+    assert "players" not in shown
     assert "no faults" in hpsearch(search, "audit", "tiny").stdout
     assert "finished" in hpsearch(search, "status", "tiny").stdout
 
@@ -96,14 +97,14 @@ def test_the_page_of_a_search_says_what_a_program_lacks(search):
 @pytest.mark.parametrize(
     "command",
     [
-        *(["confirm", "tiny"], ["export", "tiny"], ["crossplay", "tiny"], ["breed", "tiny"]),
-        ["evaluate", "runs/tiny/trials/0"],
+        *(["confirm", "tiny"], ["replay", "tiny"], ["export", "tiny"], ["crossplay", "tiny"]),
+        *(["breed", "tiny"], ["evaluate", "runs/tiny/trials/0"]),
     ],
     ids=lambda words: words[0],
 )
 def test_what_needs_players_is_refused_in_one_sentence(search, command):
     sentence = refused(search, *command, code=4 if command[0] == "evaluate" else 2)
-    assert "which plays no games" in sentence or "it plays no games" in sentence
+    assert "programs, which play no games" in sentence or "it plays no games" in sentence
 
 
 @pytest.mark.slow

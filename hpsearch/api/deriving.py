@@ -210,7 +210,6 @@ def replay_study(
         raise UsageError(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
-    view.require_players()
     schedule = schedule_of(view, ancestry, trial)
     name = derived.derived_name(view.name, f"-replay-{trial}", "replayed")
     folder = StudyDir((runs / name).absolute())

@@ -120,6 +120,7 @@ def replay(
     from hpsearch.terminal import Terminal
 
     view = open_view(study, runs)
+    view.require_players()
     ancestry = read_lineage(view)
     number = deriving.replayed_trial(view, ancestry, trial)
     original = replaying.original_checkpoint(view, number)  # before anything is trained in vain

@@ -128,8 +128,9 @@ def best(study: str, runs: Path, *, as_json: bool) -> None:
     else:
         export = f"hpsearch export {view.name}{runs_option(runs)}"
         unknown = [f"beside other players it is measured by: {export}"]
-        for sentence in standing_verdict(view, trial) or unknown:
-            print_line(Terminal(), sentence)
+        if not view.study.is_program:
+            for sentence in standing_verdict(view, trial) or unknown:
+                print_line(Terminal(), sentence)
         print_best(Terminal(), view, trial)
 
 

@@ -89,9 +89,9 @@ class StudyView:
         """Raise UsageError where trials are programs, which play no games."""
         if self.study.is_program:
             raise UsageError(
-                f"{self.name} searches a program, which plays no games: its trials cannot be "
-                f"confirmed, examined, bred with others or exported as players; hpsearch best "
-                f"{self.name} names the folder of the best one"
+                f"the trials of {self.name} are programs, which play no games, so there are no "
+                f"players to confirm, replay, compare, breed or export; hpsearch best {self.name} "
+                "names the folder of the best one"
             )
 
     def config(self, trial: Trial) -> dict[str, Any]:
