@@ -16,7 +16,7 @@ from hpsearch.names import runs_option
 from hpsearch.study import requests
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
-from hpsearch.study.spec_checks import enqueue_problems
+from hpsearch.study.spec_checks import enqueue_problems, example_setting
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
 from hpsearch.terminal import say
@@ -164,7 +164,8 @@ def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:
     study, name = view.whole_study(), view.name
     spec, path = study.spec, study.path
     if not params:
-        raise UsageError("name at least one parameter and its value, such as host.gamma=0.9")
+        example = example_setting(spec.space)
+        raise UsageError(f"name at least one parameter and its value, such as {example}")
     is_population = spec.population is not None
     problems = enqueue_problems(spec.space, spec.sampler, params, is_population=is_population)
     if problems:

@@ -82,6 +82,7 @@ def _serve_dashboard(
     from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, StudyConclusions
     from hpsearch.dashboard.steering import Steering, steering_html
     from hpsearch.dashboard.storage import ReadOnlyStorage
+    from hpsearch.study.spec_checks import example_setting
 
     writes = steered is not None
     storage = ReadOnlyStorage(source.head, source.write_note if writes else None)
@@ -93,7 +94,8 @@ def _serve_dashboard(
 
     refresh()
     conclusions = StudyConclusions(wsgi(storage, artifact_store=files))
-    conclusions.buttons = steering_html() if writes else ""
+    example = example_setting(source.view.study.spec.space)
+    conclusions.buttons = steering_html(example) if writes else ""
     _add(source, storage, files, conclusions)
     cache = ResponseCache(conclusions, lambda: storage.changed_at)
     application: WSGIApplication = ReadOnly(cache, writes=writes)

@@ -55,13 +55,17 @@ document.querySelector("#hpsearch-steering form").onsubmit = (event) => {
 """
 
 
-def steering_html() -> str:
-    """Return the buttons, with the program that sends what is asked for."""
+def steering_html(example: str) -> str:
+    """Return the buttons, with the program that sends what is asked for.
+
+    ``example`` is a setting that the study takes, as NAME=VALUE.
+    """
     buttons = "".join(
         f'<button data-verb="{verb}" title="{html.escape(what)}">{verb}</button>'
         for verb, what in BUTTONS.items()
     )
-    field = '<input name="settings" size="40" placeholder="host.gamma=0.95" aria-label="values">'
+    hint = html.escape(example)
+    field = f'<input name="settings" size="40" placeholder="{hint}" aria-label="values">'
     return (
         f'<div id="hpsearch-steering" style="{_STYLE}">{buttons}<form>{field} '
         '<button title="let the next trial have these values">enqueue</button></form>'

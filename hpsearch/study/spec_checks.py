@@ -1,5 +1,6 @@
 """What can be wrong in a study file, its search space and its bases, beyond the type of values."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -455,6 +456,17 @@ def enqueue_problems(
             wanted = ", ".join(f"{key}: {shown(own)}" for key, own in when)
             problems.append(f"{name} exists only with {wanted}, which must be given too")
     return problems
+
+
+def example_setting(parameters: Mapping[str, Parameter]) -> str:
+    """Return NAME=VALUE of a parameter that all trials have, and of a value that it may have."""
+    name = SearchSpace(parameters).order[0]
+    match parameters[name]:
+        case CategoricalParameter(choices=choices):
+            value = choices[0]
+        case IntParameter(low=low) | FloatParameter(low=low):
+            value = low
+    return f"{name}={json.dumps(value, separators=(',', ':'))}"
 
 
 def value_problem(parameter: Parameter, value: Any) -> str | None:

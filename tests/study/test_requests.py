@@ -21,14 +21,15 @@ from drives import (
 )
 from fakes import FakeExecutor, Fault
 
+from hpsearch.api.steering import read_settings
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.parameters import CategoricalParameter, FloatParameter
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver, open_driver
 from hpsearch.study.options import ListedOptions, RandomOptions
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
-from hpsearch.study.spec_checks import enqueue_problems
+from hpsearch.study.spec_checks import enqueue_problems, example_setting
 
 TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 1}
 
@@ -292,6 +293,26 @@ def test_a_value_of_a_parameter_that_would_not_exist_is_refused() -> None:
     listed = ListedOptions("listed", ({"kind": "a"},))
     (problem,) = enqueue_problems(parameters, listed, {"kind": "a"}, is_population=False)
     assert problem == "the sampler listed has a configuration for each trial"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"lr": FloatParameter(1e-5, 1.0)},
+        {"width": IntParameter(2, 9)},
+        {
+            "rate": FloatParameter(0.0, 1.0, when={"kind": "b"}),
+            "kind": CategoricalParameter(("b",)),
+        },
+        {"net_arch": CategoricalParameter(([64, 64], [128]))},
+    ],
+    ids=lambda parameters: [*parameters][-1],
+)
+def test_the_example_of_a_setting_can_be_enqueued(parameters: dict[str, Parameter]) -> None:
+    params = read_settings(example_setting(parameters).split())  # as the dashboard does
+    assert [*params] == [[*parameters][-1]]
+    sampler = RandomOptions("random")
+    assert enqueue_problems(parameters, sampler, params, is_population=False) == []
 
 
 def test_what_does_not_fit_the_space_is_noted_and_not_tried(study: Study) -> None:

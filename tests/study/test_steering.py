@@ -1,6 +1,7 @@
 """A study steered from its dashboard: a real server, a real browser, and the driver that obeys."""
 
 import json
+import re
 
 import pytest
 from browser import opened
@@ -8,6 +9,8 @@ from dashboards import Dashboard
 from drives import new_study, tick_until
 from drives import opened as opened_driver
 from fakes import FakeExecutor
+
+from hpsearch.study.spec_checks import example_setting
 
 pytest.importorskip(
     "optuna_dashboard", reason="needs optuna-dashboard: pip install hpsearch[dashboard]"
@@ -31,6 +34,8 @@ def test_buttons_ask_as_the_commands_do(study):
         page = opened(served.url)
         assert 'data-verb="pause"' in page.dom
         assert page.console == []
+        (hint,) = re.findall(r'placeholder="(.*?)"', page.dom)
+        assert hint == example_setting(study.spec.space)
 
         def ask(**wanted):
             status, body = served.ask("POST", PLACE, wanted)
