@@ -210,15 +210,15 @@ def track(study: str, runs: Path, *, is_watching: bool) -> None:
     option(
         "--notice N", "the one at this place of the file's list alone, from 0", count, to="place"
     ),
-    examples=["quickstart"],
+    examples=["studies/quickstart.yaml", "quickstart --of best"],
 )
 def notify(study: str, runs: Path, *, occasion: "Occasion | None", place: int | None) -> int:
     from hpsearch.api.notices import due_notices, send_notice
     from hpsearch.report.text import print_status, status_summary
-    from hpsearch.study.view import open_view
+    from hpsearch.study.view import open_view, view_before_start
     from hpsearch.terminal import say, to_text
 
-    view = open_view(study, runs)
+    view = view_before_start(study, runs) or open_view(study, runs)
     text = to_text(lambda console: print_status(console, view, status_summary(view)))
     code = 0
     for notice in due_notices(view, occasion, place):

@@ -143,6 +143,18 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     return _look(where["name"], url, Path(where["file"]), runs)
 
 
+def view_before_start(name_or_file: str, runs: Path) -> StudyView | None:
+    """Return the study of a file that was never started under ``runs``; None of any other one."""
+    path = Path(name_or_file)
+    if path.suffix not in (".yaml", ".yml"):
+        return None
+    study = load_spec(path)
+    folder = StudyDir((runs / study.spec.name).absolute())
+    if folder.spec.exists():
+        return None
+    return StudyView(study, folder, StudyState(status="not started"), is_driven=False)
+
+
 def started_studies(runs: Path) -> list[str]:
     return sorted(note.parent.name for note in runs.glob("*/study.json"))
 

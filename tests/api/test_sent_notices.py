@@ -111,6 +111,15 @@ def test_what_cannot_be_sent_ends_no_study(folder, monkeypatch):
     assert "is not set" in done.stderr
 
 
+def test_notices_are_tried_before_the_study_is_started(folder):
+    write_study(folder, {"notify": [{"name": "command", "command": ["./tell.sh", "me"]}]})
+    assert hpsearch(folder, "notify", "study.yaml").stdout == "tiny: told ./tell.sh\n"
+    told = (folder / "told.txt").read_text().splitlines()
+    assert told[:2] == ["tiny try me", "tiny: not started (a message to try notify)"]
+    assert told[3:5] == ["tiny: not started", "trials: 0 of 6 (none yet)"]
+    assert not (folder / "runs").exists()
+
+
 def test_faults_of_notices_are_those_of_the_file(folder):
     asked = [
         {"name": "address", "to": "hooks.example.org/token"},
