@@ -115,6 +115,7 @@ class ProgramRun:
         self._began = self._heard = self._asked = time.monotonic()
         self._step_then = self.first  # when it began
         self._last: MetricsRow | None = None
+        self._beyond: int | None = None  # a step after the first one at or beyond the last
         self._process: subprocess.Popen[bytes] | None = None
         self._tail: Tail
         self._steps_told: set[int] = set()
@@ -181,6 +182,9 @@ class ProgramRun:
         if code is not None:
             self._signal(signal.SIGKILL)  # what it has started
         self._read(is_over=code is not None)
+        if self._beyond is not None:
+            self._end_beyond(self._beyond)
+            return True
         if code is None:
             return self._has_hung()
         if is_leaving and (code != 0 or self.step < self.own.config.steps):
@@ -200,6 +204,15 @@ class ProgramRun:
         self.stop()
         self._fail(HUNG, f"no new line of {METRICS} for {silent:.0f} s; hang_timeout is {limit:g}")
         return True
+
+    def _end_beyond(self, step: int) -> None:
+        """End a program that goes on after its last step: other trials had fewer steps."""
+        self.ask_to_stop()
+        self.stop()
+        last = self.own.config.steps
+        before = f"the last line must be of step {last}, or the first beyond it"
+        mend = f"let the program end at {STEPS} of its parameters, or raise {STEPS} of base"
+        self._fail(CODE, f"{before}, but after step {self.step} came step {step}; {mend}")
 
     def ask_to_stop(self) -> None:
         self._asked = time.monotonic()
@@ -242,6 +255,9 @@ class ProgramRun:
             if row is not None:  # also where it makes steps again
                 self._heard = time.monotonic()
             if row is not None and row.step > self.step:
+                if self.step >= self.own.config.steps:
+                    self._beyond = row.step
+                    return
                 self.step, self._last = row.step, row
                 if row.step % self.own.config.interval == 0:
                     self._tell(row)

@@ -118,6 +118,15 @@ def test_one_that_may_end_early_ends_with_its_last_values(study):
     assert study.curve(0) == {1: 0.5, 2: 1.0}
 
 
+def test_one_that_counts_in_batches_may_end_with_the_first_line_beyond_its_steps(study):
+    script = """printf '{"step": %d, "walked": %d}\\n' 3 30 6 60 > "$1/metrics.jsonl\""""
+    study.add(0, command=["sh", "-c", script, "sh", "{folder}"])
+    study.run(0)
+    result = study.result(0)
+    assert (result.status, result.metrics["walked"]["value"]) == ("finished", 60.0)
+    assert study.curve(0) == {3: 30.0, 6: 60.0}
+
+
 def test_lines_between_the_intervals_are_left_out_but_the_last(study):
     study.add(0, steps=6, interval=3)
     study.run(0)
@@ -132,6 +141,7 @@ def test_lines_between_the_intervals_are_left_out_but_the_last(study):
         ("nan", NAN, "the last values of walked are no finite numbers"),
         ("silent", CODE, "the program ended without a line in metrics.jsonl"),
         ("early", CODE, "the program ended with exit code 0 at step 2 of 4; let its lines count"),
+        ("far beyond", CODE, "or the first beyond it, but after step 4 came step 5; let"),
     ],
 )
 def test_how_a_program_failed_is_told_and_the_others_run_on(study, ends, kind, message):
