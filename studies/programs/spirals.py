@@ -54,13 +54,13 @@ def main() -> None:
             optimizer.step()
         with torch.no_grad():
             accuracy = (net(unseen).argmax(dim=1) == answers).float().mean().item()
-        # 3. State: whole, or that of the epoch before.
+        # 3. A line of what was measured, before the state: no epoch may lack one.
+        with (arguments.folder / "metrics.jsonl").open("a") as file:
+            print(json.dumps({"step": epoch, "accuracy": accuracy, "loss": loss.item()}), file=file)
+        # 4. State: whole, or that of the epoch before.
         state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         torch.save(state, saved.with_suffix(".new"))
         saved.with_suffix(".new").replace(saved)
-        # 4. A line of what was measured.
-        with (arguments.folder / "metrics.jsonl").open("a") as file:
-            print(json.dumps({"step": epoch, "accuracy": accuracy, "loss": loss.item()}), file=file)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ HPSEARCH_TEST_OUTAGE=300.
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,7 +48,7 @@ from hpsearch.trainers.config.ending import NEVER
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
 
 VARIABLE = "HPSEARCH_TEST_STORAGE"
-TOY = Path(__file__).parents[1] / "programs/toy.py"
+SPIRALS = Path(__file__).parents[2] / "studies/spirals.yaml"
 PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
 NUM_TRIALS = int(os.environ.get("HPSEARCH_TEST_TRIALS", "8"))
 OUTAGE_SECONDS = float(os.environ.get("HPSEARCH_TEST_OUTAGE", "10"))
@@ -258,18 +259,22 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
 
 
-def test_programs_as_trials_go_on_after_preemption(sweep, slurm_cluster: SlurmCluster) -> None:
-    base = {"command": ["python", str(TOY), "{config}", "{folder}"], "steps": 60}
+def test_programs_as_trials_go_on_after_preemption(
+    sweep, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """The program of PyTorch that the documentation shows."""
+    example = yaml_file.load(SPIRALS)
+    shutil.copytree(SPIRALS.parent / "programs", tmp_path / "programs")
     study = sweep(
         **{
-            "base": base | {"parameters": {"rate": 0.5, "seconds": 0.5}, "stop_seconds": 5.0},
-            "objectives": [{"metric": "walked", "goal": "maximize"}],
-            "space": {"parameters.rate": {"type": "float", "low": 0.1, "high": 1.0}},
-            "budget/trials": 4,
-            "executor/jobs": 2,
+            "base": example["base"] | {"steps": 1000, "interval": 20, "stop_seconds": 5.0},
+            "objectives": example["objectives"],
+            "space": example["space"],
+            "budget/trials": 2,
+            "executor/jobs": 1,
         }
     )
-    study.wait(lambda seen: len(list(study.files.trial(0).read_metrics())) > 10)
+    study.wait(lambda seen: any(study.files.trial(0).read_metrics()))
     urgent = slurm_cluster.submit(
         "sleep 3", "--partition=urgent", "--nodes=4", "--exclusive", "--time=1"
     )
@@ -277,9 +282,16 @@ def test_programs_as_trials_go_on_after_preemption(sweep, slurm_cluster: SlurmCl
     study.wait(lambda seen: seen["state"] == "finished")
     assert study.status()["waste"]["interrupted"]["attempts"] > 0
     for trial in study.trials():
-        rows = sorted(row["step"] for row in study.files.trial(trial.number).read_metrics())
-        assert rows == list(range(1, 61))
-        assert trial.values == pytest.approx([60 * trial.params["parameters.rate"]])
+        files = study.files.trial(trial.number)
+        rows = sorted(row["step"] for row in files.read_metrics())
+        assert rows == list(range(20, 1001, 20))
+        (kept,) = files.checkpoints.glob("*/program/metrics.jsonl")
+        measured = [json.loads(line) for line in kept.read_text().splitlines()]
+        steps = Counter(row["step"] for row in measured)
+        assert {*steps} == {*range(1, 1001)}
+        assert len(measured) - len(steps) < files.newest_attempt(), "an epoch an interruption"
+        assert trial.values == [measured[-1]["accuracy"]]
+    study.do("audit", "tiny")
 
 
 @pytest.mark.parametrize("when", tried(["at the start", "in the middle"], slow=["in the middle"]))
