@@ -16,8 +16,9 @@ from hpsearch.files import write_json
 from hpsearch.study.database import Database, EventRow, StudyRecords
 from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.snapshots import SnapshotWriter
-from hpsearch.study.spec import Study, load_spec, spec_hash, spec_json
+from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.state import RUNNING, StudyState
+from hpsearch.study.stored_spec import spec_hash, spec_json
 from hpsearch.study.view import trial_line
 
 STUDIES = Path(__file__).parents[1] / "studies"

@@ -26,7 +26,8 @@ from hpsearch.schema import apply, read_hint, to_plain
 from hpsearch.study import options
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.space import SearchSpace
-from hpsearch.study.spec import load_spec, spec_json, stored_study, study_without_absent_parts
+from hpsearch.study.spec import load_spec
+from hpsearch.study.stored_spec import spec_json, stored_study, study_without_absent_parts
 from hpsearch.testing.game_parts import check_agent, check_encoder, check_host, check_reward
 from hpsearch.testing.operators import check_crossover, check_mutation
 from hpsearch.testing.studies import check_pruner, check_sampler

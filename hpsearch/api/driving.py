@@ -23,7 +23,8 @@ from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, forget_start
-from hpsearch.study.spec import Study, load_study, spec_hash, spec_json
+from hpsearch.study.spec import Study, load_study
+from hpsearch.study.stored_spec import spec_hash, spec_json
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
 

@@ -12,8 +12,9 @@ from hpsearch.audit.ledger import FINISHED, Ledger, MatchEntry, TrialEntry, fold
 from hpsearch.schema import Config, paths, value_at
 from hpsearch.study.breeding.lineage import unreferenced
 from hpsearch.study.records import PlannedTrial, Trial
-from hpsearch.study.spec import Study, stored_study
+from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
+from hpsearch.study.stored_spec import stored_study
 
 
 def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:

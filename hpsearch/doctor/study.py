@@ -19,7 +19,8 @@ from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migra
 from hpsearch.study.events import Lease, Leases
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.requests import is_dead, waiting
-from hpsearch.study.spec import Study, spec_hash
+from hpsearch.study.spec import Study
+from hpsearch.study.stored_spec import spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
 SLOW_SECONDS = 0.2  # a query that takes longer is slow: a driver makes one at each event

@@ -33,10 +33,11 @@ from hpsearch.study.records import Trial
 from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
-from hpsearch.study.spec import Study, command_note, note_given_total, spec_hash, spec_json
+from hpsearch.study.spec import Study, note_given_total
 from hpsearch.study.spec_checks import enqueue_problems
 from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
 from hpsearch.study.storage import MirroredStorage, open_storage
+from hpsearch.study.stored_spec import command_note, spec_hash, spec_json
 from hpsearch.study.trials import Trials
 from hpsearch.study.url import storage_url
 from hpsearch.study.view import trial_line

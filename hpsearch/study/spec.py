@@ -1,9 +1,6 @@
 """The study file: its blocks, and how they are read with all faults at once."""
 
 import dataclasses
-import hashlib
-import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +14,6 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.parameters import Parameter
-from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import PopulationOptions
 from hpsearch.programs.config import PROGRAM, ProgramConfig
 from hpsearch.schema import (
@@ -26,7 +22,6 @@ from hpsearch.schema import (
     Positive,
     Range,
     apply,
-    field_hints,
     read,
     read_hint,
     to_plain,
@@ -43,20 +38,6 @@ if TYPE_CHECKING:
 
 ENOUGH_PROBLEMS = 100  # after which no more are looked for: each takes time to explain
 SEEDS_PER_STUDY = 1_000_000
-NOT_PART_OF_THE_SEARCH = (
-    "storage",
-    "budget",
-    "max_failures",
-    "executor",
-    "executors",
-    "prometheus",
-    "notify",
-    "track",
-)
-"""What may change between two runs of one study."""
-HOW_A_PROGRAM_RUNS = ("command", "gpus", "hang_timeout", "may_end_early", "stop_seconds")
-"""Keys of a program's base that may change too: an error in one of them must be mendable. Not its
-parameters, steps and interval, by which its trials are compared."""
 
 
 @dataclass(frozen=True)
@@ -315,75 +296,6 @@ def note_given_total(study: Study, folder: StudyDir) -> None:
         RecordFile(GivenTotal, folder.given_total).write(GivenTotal(total, in_file))
 
 
-def spec_json(study: Study) -> str:
-    """Return the study as JSON text, with the base configurations in place of their paths."""
-    plain = to_plain(study.spec) | {"base": dict(study.bases)}
-    if study.founders:
-        plain["founders"] = list(study.founders)
-    for key in ("notify", "track", "executors"):  # which older drivers, of queued jobs, do not know
-        if not plain[key]:
-            del plain[key]
-    return json.dumps(plain)
-
-
-def stored_study(text: str, path: Path) -> Study:
-    """Return the study whose `spec_json` is ``text``; ``path`` is the file it came from."""
-    data = json.loads(text)
-    bases, founders = data["base"], tuple(data.pop("founders", ()))
-    spec = read(StudySpec, {**data, "base": dict.fromkeys(bases, "")}, source=str(path))
-    return Study(path, spec, bases, SearchSpace(spec.space), founders)
-
-
-def study_without_absent_parts(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
-    """Return the study whose `spec_json` is ``text``, to be looked at, and why it is not whole.
-
-    What packages that are not installed here add to it is left out, where results can be understood
-    without it. Raises ConfigError if the rest cannot be read.
-    """
-    try:
-        return stored_study(text, path), ()
-    except ConfigError as error:
-        data, hints = json.loads(text), field_hints(StudySpec)
-        for key in ("sampler", "pruner", "executor"):
-            if not _read_alone(key, hints[key], data.get(key)):
-                data.pop(key, None)
-        population = data.get("population") or {}
-        for block, key, hint in (
-            (data, "track", options.Tracker),
-            (population, "operators", OperatorOptions),
-            (population.get("closing") or {}, "operators", OperatorOptions),
-        ):
-            if key in block:
-                block[key] = [each for each in block[key] if _read_alone(key, hint, each)]
-        return stored_study(json.dumps(data), path), tuple(error.problems)
-
-
-def spec_hash(study: Study) -> str:
-    """Return the sha256 of everything that defines the search."""
-    whole = json.loads(spec_json(study))
-    if whole["population"] is None:  # as studies were before there were populations
-        del whole["population"]
-    elif whole["population"]["closing"] is None:  # as populations were before they could close
-        del whole["population"]["closing"]
-    for key in HOW_A_PROGRAM_RUNS if study.is_program else ():
-        del whole["base"][PROGRAM][key]
-    search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
-    return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
-
-
-def command_note(before: str, study: Study) -> str | None:
-    """Return what to say if a program is run by another command than in an older `spec_json`."""
-    if not study.is_program:
-        return None
-    old, new = (base[PROGRAM]["command"] for base in (json.loads(before)["base"], study.bases))
-    if old == new:
-        return None
-    return (
-        f"{study.spec.name} runs another command from now on; the trials that have ended were run "
-        f"by: {shlex.join(old)}"
-    )
-
-
 def secret_variables(spec: StudySpec) -> frozenset[str]:
     """Return the environment variables from which the driver takes what no job may know."""
     token = None if spec.prometheus is None else spec.prometheus.token
@@ -403,7 +315,7 @@ def read_sections(data: object) -> dict[str, Any]:
         if section.name == "space":
             sections["space"] = _readable_parameters(data.get("space"))
         elif section.name in data:
-            sections |= _read_alone(section.name, section.type, data[section.name])
+            sections |= read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
     if "executors" in data and "executors" not in sections:  # else the default would be judged
@@ -419,7 +331,7 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
         return {}
     readable: dict[str, Parameter] = {}
     for name, entry in data.items():
-        readable |= _read_alone(str(name), Parameter, entry)
+        readable |= read_alone(str(name), Parameter, entry)
     unreadable = set(map(str, data)) - readable.keys()
     while lost := {name for name in readable if not unreadable.isdisjoint(readable[name].when)}:
         unreadable |= lost
@@ -427,7 +339,7 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
     return readable
 
 
-def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
+def read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
     try:
         return {name: read_hint(hint, data, source=name)}
     except ConfigError:

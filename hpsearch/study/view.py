@@ -23,8 +23,9 @@ from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, is_dead, may_be_there
 from hpsearch.study.snapshots import LINES, Stored, read_state
 from hpsearch.study.space import ALGORITHM
-from hpsearch.study.spec import Study, load_spec, study_without_absent_parts
+from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.state import BUSY, StudyState
+from hpsearch.study.stored_spec import study_without_absent_parts
 from hpsearch.study.url import sqlite_file, storage_url
 
 STARTING, INTERRUPTED = "starting", "interrupted"

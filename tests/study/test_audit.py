@@ -29,8 +29,9 @@ from test_population_study import teaching
 from tried import tried
 
 from hpsearch.audit.auditing import NOT_SEARCHED
-from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, Study
+from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING
+from hpsearch.study.stored_spec import NOT_PART_OF_THE_SEARCH
 
 MAX_LIVES = 1000
 FAULTS = {(0, 1): Fault("zombie", 4), (1, 1): Fault("vanish", 8), (2, 1): Fault("nan", 8)}

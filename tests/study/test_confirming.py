@@ -21,7 +21,8 @@ from hpsearch.study.derived import (
     write_confirmation,
 )
 from hpsearch.study.options import ListedOptions, NoPruning
-from hpsearch.study.spec import SEEDS_PER_STUDY, load_spec, spec_hash
+from hpsearch.study.spec import SEEDS_PER_STUDY, load_spec
+from hpsearch.study.stored_spec import spec_hash
 
 CHOSEN = [
     {"host.optim.args.lr": 0.00123456789012345, "host.net_arch": [64, 64]},

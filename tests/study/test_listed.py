@@ -11,7 +11,7 @@ from study_files import LR, NET_ARCH, load
 from hpsearch.errors import ConfigError
 from hpsearch.study.options import ListedOptions
 from hpsearch.study.samplers import build_sampler
-from hpsearch.study.spec import spec_hash
+from hpsearch.study.stored_spec import spec_hash
 
 GOOD = {"host.optim.args.lr": 1e-3, "host.net_arch": [64, 64]}
 SWITCHED = {

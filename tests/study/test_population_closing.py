@@ -26,8 +26,8 @@ from test_population_study import POPULATION, champions, origins, population_stu
 from test_requests import request
 
 from hpsearch.report.text import status_summary
-from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
+from hpsearch.study.stored_spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
 from hpsearch.study.view import open_view
 from hpsearch.study.work import steps_in_all, steps_made
 

@@ -12,14 +12,9 @@ from hpsearch.audit import descent
 from hpsearch.errors import ConfigError
 from hpsearch.population.fitness import by_values
 from hpsearch.study.driver import open_driver
-from hpsearch.study.spec import (
-    HOW_A_PROGRAM_RUNS,
-    load_spec,
-    spec_hash,
-    spec_json,
-    stored_study,
-)
+from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial
+from hpsearch.study.stored_spec import HOW_A_PROGRAM_RUNS, spec_hash, spec_json, stored_study
 
 RATE = {"type": "float", "low": 0.1, "high": 1.0}
 BASE = {"command": ["python", "toy.py", "{config}"], "parameters": {"rate": 0.5}, "steps": 8}

@@ -23,9 +23,10 @@ from hpsearch.study.options import (
     SlurmOptions,
     TPEOptions,
 )
-from hpsearch.study.spec import load_spec, spec_hash, spec_json, stored_study
+from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_checks import rank_problems
 from hpsearch.study.spec_warnings import warnings_of
+from hpsearch.study.stored_spec import spec_hash, spec_json, stored_study
 from hpsearch.study.url import hide_password, storage_url, url_problem
 from hpsearch.trainers.config import read_config
 

@@ -23,7 +23,8 @@ from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.parameters import parameters_section
 from hpsearch.schema import to_plain
-from hpsearch.study.spec import load_spec, spec_hash
+from hpsearch.study.spec import load_spec
+from hpsearch.study.stored_spec import spec_hash
 from hpsearch.study.view import StudyView, setting_text, standing_text, trial_state
 
 
