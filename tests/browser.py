@@ -1,11 +1,18 @@
-"""A real browser without a window: what it shows of a page, and what the page complains of."""
+"""A real browser without a window: what a page shows and complains of, and what its buttons do."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +20,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_SECONDS = 240
 PAGE_SECONDS = 30
 """of the page's own time, which runs ahead while it waits for nothing"""
+OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server")
+"""without a sandbox, because CI is root"""
 
 
 @dataclass(frozen=True)
@@ -26,18 +35,12 @@ class Page:
 
 def opened(url: str, *, dark: bool = False) -> Page:
     """Open a page, wait until it has come to rest; skip the test where there is no browser."""
-    program = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"needs one of {', '.join(NAMES)}: apt-get install chromium")
     # It may still write when it has answered, so what is left is not looked at.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         done = subprocess.run(
             [
-                program,
-                "--headless",
-                "--no-sandbox",  # CI is root
-                "--disable-gpu",
-                "--no-proxy-server",
+                _program(),
+                *OPTIONS,
                 "--window-size=1400,3000",
                 f"--virtual-time-budget={1000 * PAGE_SECONDS}",
                 f"--user-data-dir={Path(profile)}",
@@ -52,6 +55,83 @@ def opened(url: str, *, dark: bool = False) -> Page:
             timeout=PATIENCE_SECONDS,
         )
     return Page(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
+
+
+def _program() -> str:
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip(f"needs one of {', '.join(NAMES)}: apt-get install chromium")
+    return program
+
+
+class Tab:
+    """A page that stays open, asked by Chrome's DevTools protocol, a message up to each NUL."""
+
+    def __init__(self, to_browser: int, from_browser: int) -> None:
+        self._to, self._from = os.fdopen(to_browser, "wb"), os.fdopen(from_browser, "rb")
+        self._numbers = count(1)
+        self._session: dict[str, str] = {}
+
+    def open(self, url: str) -> None:
+        target = self._ask("Target.createTarget", url=url)
+        wanted = self._ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._session = {"sessionId": wanted["sessionId"]}
+
+    def close(self) -> None:
+        self._to.close()
+        self._from.close()
+
+    def evaluate(self, expression: str) -> Any:
+        """Return what a JavaScript expression gives."""
+        return self._ask("Runtime.evaluate", expression=expression)["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """Return what an expression gives, as soon as that is something."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < end, f"{expression} stays {value!r}"
+            time.sleep(0.05)
+        return value
+
+    def _ask(self, method: str, **params: object) -> dict[str, Any]:
+        number = next(self._numbers)
+        wanted = {"id": number, "method": method, "params": params, **self._session}
+        self._to.write(json.dumps(wanted).encode() + b"\0")
+        self._to.flush()
+        while (answer := json.loads(self._message())).get("id") != number:
+            pass  # it also tells of events
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def _message(self) -> bytes:
+        message = bytearray()
+        while (byte := self._from.read(1)) != b"\0":
+            assert byte, "the browser has ended"
+            message += byte
+        return bytes(message)
+
+
+@contextmanager
+def tab(url: str) -> Iterator[Tab]:
+    """Keep a page open while the block runs; skip the test where there is no browser."""
+    program, (read, to_browser), (from_browser, write) = _program(), os.pipe(), os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = [*OPTIONS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+        pipes = f'exec "$@" 3<&{read} 4>&{write}'  # where the browser looks for them
+        browser = subprocess.Popen(
+            ["bash", "-c", pipes, "bash", program, *options],
+            pass_fds=(read, write),
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(read)
+        os.close(write)
+        try:
+            with closing(Tab(to_browser, from_browser)) as page:
+                page.open(url)
+                yield page
+        finally:
+            browser.kill()
+            browser.wait()
 
 
 def brightness(colour: str) -> float:

@@ -39,7 +39,7 @@ class StudyRow(Base):
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     name: Mapped[str] = mapped_column(sa.String(64), unique=True)
-    spec: Mapped[str] = mapped_column(LongText)  # JSON text of the study, see `stored_spec.spec_json`
+    spec: Mapped[str] = mapped_column(LongText)  # JSON text, see `stored_spec.spec_json`
     spec_hash: Mapped[str] = mapped_column(sa.String(64))
     state: Mapped[str] = mapped_column(sa.String(32))
     created_at: Mapped[float] = mapped_column(sa.Double)  # seconds since the epoch

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from browser import opened
+from browser import opened, tab
 from dashboards import Dashboard
 from drives import new_study, tick_until
 from drives import opened as opened_driver
@@ -41,11 +41,16 @@ def test_buttons_ask_as_the_commands_do(study):
             status, body = served.ask("POST", PLACE, wanted)
             return status, json.loads(body)
 
-        status, answer = ask(verb="pause")
-        assert status == 200, answer
-        assert (status, answer.get("said", "").split(",")[0]) == (200, f"{study.spec.name}: paused")
+        said = "document.getElementById('hpsearch-said')"
+        with tab(served.url) as buttons:
+            pause = "document.querySelector('[data-verb=pause]')"
+            buttons.wait_for(f"{pause}?.onclick && !{pause}.click()")
+            paused = f"{study.spec.name}: paused"
+            buttons.wait_for(f"{said}.textContent.startsWith('{paused}')")
+            field = "document.querySelector('#hpsearch-steering [name=settings]')"
+            buttons.evaluate(f"{field}.value = 'host.gamma=0.77'; {field}.form.requestSubmit()")
+            buttons.wait_for(f"{said}.textContent.startsWith('{paused}')")
         assert ask(verb="pause")[0] == 409
-        assert ask(verb="enqueue", settings="host.gamma=0.77")[0] == 200
         status, answer = ask(verb="enqueue", settings="host.gama=0.77")
         assert (status, "did you mean 'host.gamma'" in answer["reason"]) == (409, True)
         status, answer = ask(verb="delete")
