@@ -3,31 +3,12 @@
 Axes: R rows, I inputs, O outputs.
 """
 
-import ctypes
-from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 Activation = Literal["none", "relu", "tanh"]
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, as malloc.h numbers them
-_KEPT_BYTES: Final = 2**30  # free at the end of the heap
-_LARGEST: Final = 2**25  # bytes of a tensor in the heap, the most that glibc takes
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep what it frees for what it allocates next, where glibc is there.
-
-    By default much of it goes back to the system, which maps and clears it again: for an update of
-    residual networks of 256 hundreds of pages, a tenth of its time.
-    """
-    with suppress(OSError, AttributeError):  # another C library
-        library = ctypes.CDLL(None)
-        library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST)
 
 
 def is_available(device: torch.device) -> bool:

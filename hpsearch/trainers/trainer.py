@@ -32,7 +32,6 @@ from hpsearch.trainers.evaluation import (
     scripted,
 )
 from hpsearch.trainers.graphs import Graphs, recorder_of
-from hpsearch.trainers.layers_cpu import keep_freed_memory
 from hpsearch.trainers.learner import Scheduler
 from hpsearch.trainers.members import prefixed
 from hpsearch.trainers.metrics import MODES
@@ -508,8 +507,6 @@ def _prepared_device(config: CommonConfig) -> torch.device:
             )
         # One process trains one configuration, so a switch of the whole process will do.
         torch.backends.cuda.matmul.allow_tf32 = config.precision == "tf32"
-    else:
-        keep_freed_memory()
     # use_deterministic_algorithms would load the compiler besides, which takes each job 2 s.
     torch.set_deterministic_debug_mode("warn" if config.deterministic else "default")
     torch.autograd.set_detect_anomaly(config.detect_anomaly)

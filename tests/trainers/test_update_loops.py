@@ -1,10 +1,5 @@
 """The loops of an update on a CPU compute what the formulas do that other devices follow."""
 
-import ctypes
-import json
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -77,34 +72,3 @@ def test_errors_losses_and_gradients_are_those_of_autograd():
         told.append((loss, value, error, gradient))
     for expected, found in zip(*told, strict=True):
         torch.testing.assert_close(found, expected, equal_nan=True)
-
-
-COUNT_FAULTS = """
-import json, resource, sys
-from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.config import read_config
-
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-trainer = build([read_config(json.load(sys.stdin), source="")])
-trainer.train(8)
-before = faults()
-trainer.train(8)
-print(faults() - before)
-"""
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
-def test_updates_of_wide_networks_have_no_memory_mapped_anew(plain_config):
-    changes = {"host.net_arch": ["r256", "r256"], "host.batch_size": 256, "updates_per_step": 8}
-    given = json.dumps(plain_config(changes))
-    # In a process of its own, as the heap of this one holds what other tests left.
-    counted = subprocess.run(
-        [sys.executable, "-c", COUNT_FAULTS],
-        input=given,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(counted.stdout) < 64 * 30, "64 updates; of each 400 where freed memory is given back"
