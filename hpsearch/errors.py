@@ -38,6 +38,10 @@ class UsageError(HpsearchError):
     exit_code = 2
 
 
+class NotStartedError(UsageError):
+    """A study that is to be looked at has not begun."""
+
+
 class SchedulerUnavailableError(UsageError):
     """The scheduler does not answer: there is none here, or it is away now."""
 
@@ -143,8 +147,8 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def is_unknown(kind: str, name: object, valid: Iterable[str]) -> str:
-    """Return what is said of a key whose value is an unknown name; see `unknown_name`."""
+def unknown_fault(kind: str, name: object, valid: Iterable[str]) -> str:
+    """Return the fault of a key that holds, or is, an unknown name; see `unknown_name`."""
     return f"is an {unknown_name(kind, name, valid)}"
 
 

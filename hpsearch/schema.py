@@ -16,13 +16,13 @@ import dataclasses
 import math
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import isabstract
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, is_unknown, shown, unknown_name
+from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, shown, unknown_fault, unknown_name
 from hpsearch.extensions import Extension, ExtensionError, PartName, installed, open_kind
 
 T = TypeVar("T")
@@ -129,8 +129,7 @@ def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> 
 def _read_name(rule: PartName, data: object, path: str, problems: list[str]) -> Any:
     if isinstance(data, str) and data in rule:
         return data
-    kind = path.rpartition(".")[2]
-    return _fail(problems, path, is_unknown(kind, data, {*rule}))
+    return _fail(problems, path, _unknown(path, data, rule))
 
 
 def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
@@ -142,7 +141,9 @@ def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> A
         if key not in hints:
             # What was meant is worked out for the faults that are shown: it takes time.
             is_shown = len(problems) < SHOWN_PROBLEMS
-            fault = is_unknown("key", key, hints) if is_shown else f"is an unknown key {shown(key)}"
+            fault = (
+                unknown_fault("key", key, hints) if is_shown else f"is an unknown key {shown(key)}"
+            )
             _fail(problems, _join(path, str(key)), fault)
     values = {}
     for field in dataclasses.fields(cls):
@@ -228,13 +229,7 @@ def _read_dataclass_union(
     valid = [*by_name, *(name for _, kind in places for name in installed(kind))]
     if tag not in data:
         return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(valid)}")
-    return _fail(problems, _join(path, tag), is_unknown(_what(path, tag), name, valid))
-
-
-def _what(path: str, tag: str) -> str:
-    """Return what a ``tag`` chooses: the "name" of executors[0] that of an executor."""
-    key, _, index = path.rpartition(".")[2].partition("[")
-    return tag if tag != "name" or not key else key.removesuffix("s") if index else key
+    return _fail(problems, _join(path, tag), _unknown(_join(path, tag), name, valid))
 
 
 def _read_extension(
@@ -278,8 +273,13 @@ def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: lis
     for name in names:
         if data == name and type(data) is type(name):
             return name
-    kind = path.rpartition(".")[2]
-    return _fail(problems, path, is_unknown(kind, data, (str(name) for name in names)))
+    return _fail(problems, path, _unknown(path, data, map(str, names)))
+
+
+def _unknown(path: str, name: object, valid: Iterable[str]) -> str:
+    """Return the fault of an unknown name at a path, whose key says what the name is of."""
+    key = path.rpartition(".")[2].partition("[")[0]
+    return unknown_fault(key, name, valid)
 
 
 def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:

@@ -170,5 +170,5 @@ def test_a_study_of_the_installed_package(tmp_path: Path) -> None:
     why = "it was made with the package hpsearch-example 0.1, which is missing here"
     assert why in run(tmp_path, hpsearch, "evaluate", bundle, code=3)
     told = run(tmp_path, hpsearch, "status", "example")
-    assert "not installed here: track[0].name is an unknown track 'csv'" in told
+    assert "not read here: track[0].name is an unknown name 'csv'" in told
     assert "best: trial" in told

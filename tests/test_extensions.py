@@ -27,7 +27,7 @@ from hpsearch.study import options
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
-from hpsearch.study.stored_spec import spec_json, stored_study, study_without_absent_parts
+from hpsearch.study.stored_spec import readable_study, spec_json, stored_study
 from hpsearch.testing.game_parts import check_agent, check_encoder, check_host, check_reward
 from hpsearch.testing.operators import check_crossover, check_mutation
 from hpsearch.testing.studies import check_pruner, check_sampler
@@ -343,15 +343,16 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     failed = hpsearch(tmp_path, "train", "trainer.yaml", env=path, code=None)
     assert "gone cannot be loaded from the package tried 1.2" in failed.stderr
     failed = hpsearch(tmp_path, "validate", "study.yaml", code=3)
-    assert "unknown sampler 'uniform'; valid: cmaes, gp, grid" in failed.stderr
-    assert "unknown executor 'here'; valid: local, psij, slurm" in failed.stderr
+    assert "unknown name 'uniform'; valid: cmaes, gp, grid" in failed.stderr
+    assert "unknown name 'here'; valid: local, psij, slurm" in failed.stderr
 
     # Results are read without the package; the study goes on only where it is installed.
-    missing = "sampler.name is an unknown sampler 'uniform'"
+    missing = "sampler.name is an unknown name 'uniform'"
     told = hpsearch(tmp_path, "status", "tiny").stdout
-    assert f"of a package that is not installed here: {missing}" in told
+    assert f"not read here: {missing}" in told
     assert "best: trial" in told
     assert len(json.loads(hpsearch(tmp_path, "trials", "tiny", "--json").stdout)) == 2
+    assert hpsearch(tmp_path, "audit", "tiny").stdout
     assert missing in hpsearch(tmp_path, "enqueue", "tiny", "host.gamma=0.9", code=3).stderr
 
 
@@ -363,12 +364,16 @@ def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:
     with on_path(tmp_path / "package"):
         plain = json.loads(spec_json(load_spec(tmp_path / "study.yaml")))
         text = json.dumps({**plain, "population": {**bred, "operators": operators}})
-        assert study_without_absent_parts(text, tmp_path)[1] == ()
-    study, absent = study_without_absent_parts(text, tmp_path)
+        assert readable_study(text, tmp_path)[1] == ()
+    study, absent = readable_study(text, tmp_path)
     assert {fault.partition(" ")[0] for fault in absent} == {
         *("pruner.name", "executor.name", f"population.operators[{len(operators) - 1}].name")
     }
     assert study.spec.population is not None
     assert to_plain(study.spec.population) == bred
-    with pytest.raises(ConfigError, match="unknown pruner 'patient'"):
+    with pytest.raises(ConfigError, match="unknown name 'patient'"):
         stored_study(text, tmp_path)
+    alone = json.dumps({**plain, "population": {**bred, "operators": [{"name": "same"}]}})
+    study, _ = readable_study(alone, tmp_path)
+    assert study.spec.population is not None
+    assert [each.name for each in study.spec.population.operators] == ["clone"]

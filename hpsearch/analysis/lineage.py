@@ -252,7 +252,7 @@ def operator_text(relative: Relative) -> str:
         whose = founder.checkpoint if founder.study is None else f"{founder.study}/{founder.trial}"
         return f"{relative.operator} of {whose}"
     if relative.operator == "fresh":
-        return "new"
+        return "begun anew"
     if not relative.is_child:
         return "goes on"
     adopted = "" if relative.adopted is not False else ", not adopted"

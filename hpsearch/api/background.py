@@ -18,6 +18,7 @@ from hpsearch.study.requests import Request, Verb, driver_start_locked, note_sta
 from hpsearch.study.spec import Study
 from hpsearch.study.spec_checks import enqueue_problems, example_setting
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
+from hpsearch.study.stored_spec import spec_json
 from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
 from hpsearch.terminal import say
 
@@ -56,7 +57,8 @@ def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> No
             f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
             f"and resume it, or try its failed trials again with: hpsearch retry {name}"
         )
-    if verb == "resume" and view.is_driven and not (status == PAUSED or is_over or grows):
+    is_same = spec_json(study) == spec_json(view.study)
+    if verb == "resume" and view.is_driven and is_same and not (status == PAUSED or is_over):
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
 
 
@@ -152,10 +154,10 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
     trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
     if may_have_failed:
         trials += ", and any that failed since its last driver looked,"
+    # What made them fail may have been mended in the file, which a driver reads when it begins.
+    study = view.study if view.is_driven else study_to_resume(view)
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
     asked = () if numbers else tuple(kinds or KINDS)
-    # What made them fail may have been mended in the file; a driver that is there keeps to its own.
-    study = view.whole_study() if view.is_driven else study_to_resume(view)
     ask(view, study, runs, Request("retry", chosen, asked))
 
 

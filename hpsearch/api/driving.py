@@ -104,7 +104,7 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
     executor = build_executor(study, folder) if executor is None else executor
     with (
         DriverLog(folder.log) as log,
-        open_driver(study, runs, executor, on_event=partial(_take, log)) as driver,
+        open_driver(study, runs, executor, on_event=partial(_log_and_say, log)) as driver,
     ):
         population = study.spec.population
         founders = () if population is None else population.founders
@@ -115,7 +115,7 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         yield driver
 
 
-def _take(log: DriverLog, event: Event) -> None:
+def _log_and_say(log: DriverLog, event: Event) -> None:
     log.write(event)
     if event.kind == "note":
         say(event.data["message"])

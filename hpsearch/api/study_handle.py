@@ -149,7 +149,10 @@ class StudyHandle:
     def request(self, verb: Verb) -> None:
         """Ask for what the methods above are called, or do it where there is no driver."""
         view = self.view()
-        study = study_to_resume(view) if verb == "resume" else view.whole_study()
+        if verb == "resume":
+            study = study_to_resume(view)
+        else:  # a driver that is there needs to be asked alone
+            study = view.study if view.is_driven else view.whole_study()
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))
 

@@ -14,7 +14,7 @@ from hpsearch.study.breeding.lineage import unreferenced
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
-from hpsearch.study.stored_spec import stored_study
+from hpsearch.study.stored_spec import readable_study
 
 
 def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
@@ -65,7 +65,7 @@ HOW_A_PROGRAM_RUNS = ("command", "gpus", "hang_timeout", "may_end_early", "stop_
 
 
 def _configs(books: Books, ledger: Ledger, disk: Disk) -> Problems:
-    study = stored_study(json.dumps(books.spec), disk.root)
+    study, _ = readable_study(json.dumps(books.spec), disk.root)
     for number, trial in ledger.trials.items():
         yield from checked("config", number, _config(study, trial, disk.trial(number)))
 
@@ -77,7 +77,7 @@ def _config(study: Study, trial: TrialEntry, files: TrialFiles) -> Problems:
         origin = None if trial.origin is None else PlannedTrial.of(trial.origin)
         expected = _flat(study.config_of(Trial(trial.number, {**trial.params}, origin=origin)))
         own = _flat(file.whole())
-        if study.is_program:  # a trial that has ended keeps what was so then
+        if study.is_program:  # how a program runs may have changed since
             free = {*HOW_A_PROGRAM_RUNS} - study.space.parameters.keys()
             expected |= {key: own[key] for key in free & own.keys()}
         yield from unlike(file.path, own, expected, "the study says")

@@ -101,7 +101,7 @@ PACKAGES: Final = (
     *("torch", "optuna", "numpy", "numba", "safetensors"),
     *("onnx", "onnxscript", "onnx-ir", "onnxruntime"),
 )
-"""what hpsearch itself needs, or can do without"""
+"""required and optional packages of hpsearch itself"""
 
 
 def versions() -> dict[str, str]:

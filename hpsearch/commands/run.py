@@ -215,10 +215,13 @@ def track(study: str, runs: Path, *, is_watching: bool) -> None:
 def notify(study: str, runs: Path, *, occasion: "Occasion | None", place: int | None) -> int:
     from hpsearch.api.notices import due_notices, send_notice
     from hpsearch.report.text import print_status, status_summary
-    from hpsearch.study.view import open_view, view_before_start
+    from hpsearch.study.view import open_view, unstarted_view
     from hpsearch.terminal import say, to_text
 
-    view = view_before_start(study, runs) or open_view(study, runs)
+    try:
+        view = open_view(study, runs)
+    except errors.NotStartedError:
+        view = unstarted_view(Path(study), runs)
     text = to_text(lambda console: print_status(console, view, status_summary(view)))
     code = 0
     for notice in due_notices(view, occasion, place):

@@ -158,13 +158,14 @@ def _config(
         plain = bundles.plain_yaml(contents.data[path.name], path)
         return plain, read_config(plain, source=str(path))
     except ConfigError as error:
-        few = [shown(problem) for problem in error.problems[:20]]
-        few += [
+        faults = [shown(problem) for problem in error.problems[:20]]
+        known = {*versions(), *PACKAGES}
+        faults += [
             f"it was made with the package {shown(name)} {shown(release)}, which is missing here"
             for name, release in made_with.items()
-            if name not in {*versions(), *PACKAGES}
+            if name not in known
         ]
-        raise ConfigError(str(path), few) from error
+        raise ConfigError(str(path), faults) from error
 
 
 def _check_roles(bundle: BundleDir, listed: Mapping[str, str], roles: Iterable[str]) -> None:

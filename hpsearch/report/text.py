@@ -63,7 +63,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "driver_retry": None if retry is None else asdict(retry),
         "best": None if best is None else plain_record(trial_record(view, best)),
         "population": population_summary(view),
-        "absent": list(view.absent),
+        "unread": list(view.unread_faults),
         "folder": str(view.folder.root),
     }
 
@@ -145,6 +145,10 @@ def _standings(match: Match) -> list[dict[str, Any]]:
     ]
 
 
+def unread_text(fault: str) -> str:
+    return f"not read here: {fault}; install the package, in the version that the study began with"
+
+
 def trials_text(summary: Mapping[str, Any]) -> str:
     """Return how many of the budget's trials have ended, and the number of trials by state."""
     counts = counts_text(summary["trials"], summary["untrained"], summary["tried_again"])
@@ -194,8 +198,8 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, line)
     for line in failures_lines(view):
         print_line(console, line, style="red")
-    for fault in summary["absent"]:
-        print_line(console, f"of a package that is not installed here: {fault}", style="yellow")
+    for fault in summary["unread"]:
+        print_line(console, unread_text(fault), style="yellow")
     if (best := view.best()) is not None:
         print_best(console, view, best)
 

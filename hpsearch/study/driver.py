@@ -306,21 +306,20 @@ def open_driver(
 ) -> Iterator[Driver]:
     """Give a driver that holds the study, made if it is new; ConflictError if another holds it.
 
-    ``on_event`` is also given a note, which the database does not keep, if the study has changed in
-    a way that its user should know of.
+    ``on_event`` also hears, in a note, that programs are run by another command from now on.
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
         row = _register(study, runs, database, storage, clock())
         study_id = row.id
         lease = _acquire(Leases(database), study_id, clock())
-        if (note := command_note(row.spec, study)) is not None:
-            on_event(Event(0, "note", clock(), data={"message": note}))
         StudyRecords(database).set_spec(study_id, spec_json(study))
         line = partial(trial_line, study)
         recorder = EventRecorder(database, lease, clock, on_event, line)
         storage.write_behind(recorder.check_lease)
         with closing(recorder):
+            if (note := command_note(row.spec, study)) is not None:
+                recorder.note(note)
             folder = StudyDir((runs / study.spec.name).absolute())
             where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
             write_json(folder.spec, {"name": study.spec.name, **where})

@@ -83,7 +83,7 @@ class EventRecorder:
         self.record_all([self.event(kind, job=job, data=data[job]) for job in data])
 
     def note(self, sentence: str) -> None:
-        """Write a line to the driver's log; nothing is decided by it."""
+        """Tell of what is not kept in the database, as nothing is decided by it."""
         self._on_event(self.event("note", data={"message": sentence}))
 
     def keep_lease(self) -> None:

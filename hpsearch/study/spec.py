@@ -152,7 +152,7 @@ class Study:
 
     @property
     def gpu_settings(self) -> tuple[str, str]:
-        """What its base says so that trials use a GPU, and so that they use none."""
+        """The settings by which trials use a GPU, and by which they use none."""
         if self.is_program:
             return "gpus: 1 in base", "gpus: 0 in base"
         return "device: cuda", "device: cpu"
@@ -315,7 +315,7 @@ def read_sections(data: object) -> dict[str, Any]:
         if section.name == "space":
             sections["space"] = _readable_parameters(data.get("space"))
         elif section.name in data:
-            sections |= read_alone(section.name, section.type, data[section.name])
+            sections |= _read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
     if "executors" in data and "executors" not in sections:  # else the default would be judged
@@ -331,7 +331,7 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
         return {}
     readable: dict[str, Parameter] = {}
     for name, entry in data.items():
-        readable |= read_alone(str(name), Parameter, entry)
+        readable |= _read_alone(str(name), Parameter, entry)
     unreadable = set(map(str, data)) - readable.keys()
     while lost := {name for name in readable if not unreadable.isdisjoint(readable[name].when)}:
         unreadable |= lost
@@ -339,7 +339,7 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
     return readable
 
 
-def read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
+def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
     try:
         return {name: read_hint(hint, data, source=name)}
     except ConfigError:

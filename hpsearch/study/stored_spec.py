@@ -4,14 +4,15 @@ import hashlib
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 from hpsearch.errors import ConfigError
-from hpsearch.population.operators.options import OperatorOptions
+from hpsearch.population.operators.options import Clone, OperatorOptions
 from hpsearch.programs.config import PROGRAM
-from hpsearch.schema import field_hints, read, to_plain
+from hpsearch.schema import field_hints, read, read_hint, to_plain
 from hpsearch.study import options
 from hpsearch.study.space import SearchSpace
-from hpsearch.study.spec import Study, StudySpec, read_alone
+from hpsearch.study.spec import Study, StudySpec
 
 NOT_PART_OF_THE_SEARCH = (
     "storage",
@@ -25,8 +26,8 @@ NOT_PART_OF_THE_SEARCH = (
 )
 """What may change between two runs of one study."""
 HOW_A_PROGRAM_RUNS = ("command", "gpus", "hang_timeout", "may_end_early", "stop_seconds")
-"""Keys of a program's base that may change too: an error in one of them must be mendable. Not its
-parameters, steps and interval, by which its trials are compared."""
+"""Keys of a program's base that may change too, so that a mistake in them can be corrected. Trials
+are compared by parameters, steps and interval, so these may not."""
 
 
 def spec_json(study: Study) -> str:
@@ -48,28 +49,50 @@ def stored_study(text: str, path: Path) -> Study:
     return Study(path, spec, bases, SearchSpace(spec.space), founders)
 
 
-def study_without_absent_parts(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
+def readable_study(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
     """Return the study whose `spec_json` is ``text``, to be looked at, and why it is not whole.
 
-    What packages that are not installed here add to it is left out, where results can be understood
-    without it. Raises ConfigError if the rest cannot be read.
+    Parts that cannot be read, as their package is not here or another version, are left out where
+    results can be understood without them. Raises ConfigError if the rest cannot be read.
     """
     try:
         return stored_study(text, path), ()
     except ConfigError as error:
-        data, hints = json.loads(text), field_hints(StudySpec)
-        for key in ("sampler", "pruner", "executor"):
-            if not read_alone(key, hints[key], data.get(key)):
-                data.pop(key, None)
-        population = data.get("population") or {}
-        for block, key, hint in (
-            (data, "track", options.Tracker),
-            (population, "operators", OperatorOptions),
-            (population.get("closing") or {}, "operators", OperatorOptions),
-        ):
-            if key in block:
-                block[key] = [each for each in block[key] if read_alone(key, hint, each)]
-        return stored_study(json.dumps(data), path), tuple(error.problems)
+        try:
+            readable = json.dumps(_without_unreadable(json.loads(text)))
+            return stored_study(readable, path), tuple(error.problems)
+        except ConfigError:
+            raise error from None  # not what leaving parts out has made wrong
+
+
+def _without_unreadable(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a study as plain data without the parts of packages that cannot be read."""
+    hints = field_hints(StudySpec)
+    single = {key for key in ("sampler", "pruner", "executor") if key in data}
+    kept = {
+        key: data[key] for key in data if key not in single or _is_readable(hints[key], data[key])
+    }
+    if "track" in kept:
+        kept["track"] = [each for each in kept["track"] if _is_readable(options.Tracker, each)]
+    if kept.get("population"):
+        kept["population"] = _with_readable_operators(kept["population"])
+        if closing := kept["population"].get("closing"):
+            kept["population"]["closing"] = _with_readable_operators(closing)
+    return kept
+
+
+def _with_readable_operators(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block of a population with the operators that can be read, or else with clones."""
+    operators = [each for each in block["operators"] if _is_readable(OperatorOptions, each)]
+    return {**block, "operators": operators or [{"name": Clone().name}]}
+
+
+def _is_readable(hint: Any, data: object) -> bool:
+    try:
+        read_hint(hint, data, source="")
+    except ConfigError:
+        return False
+    return True
 
 
 def spec_hash(study: Study) -> str:
@@ -89,10 +112,7 @@ def command_note(before: str, study: Study) -> str | None:
     """Return what to say if a program is run by another command than in an older `spec_json`."""
     if not study.is_program:
         return None
-    old, new = (base[PROGRAM]["command"] for base in (json.loads(before)["base"], study.bases))
+    old, new = json.loads(before)["base"][PROGRAM]["command"], study.bases[PROGRAM]["command"]
     if old == new:
         return None
-    return (
-        f"{study.spec.name} runs another command from now on; the trials that have ended were run "
-        f"by: {shlex.join(old)}"
-    )
+    return f"{study.spec.name} runs another command from now on, in place of: {shlex.join(old)}"

@@ -14,7 +14,14 @@ from rich.cells import cell_len
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, meaning
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConfigError, CorruptError, HpsearchError, StorageError, UsageError
+from hpsearch.errors import (
+    ConfigError,
+    CorruptError,
+    HpsearchError,
+    NotStartedError,
+    StorageError,
+    UsageError,
+)
 from hpsearch.files import MAX_RECORD, read_json
 from hpsearch.printable import interval_text
 from hpsearch.study.database import Database, StudyRecords
@@ -25,10 +32,10 @@ from hpsearch.study.snapshots import LINES, Stored, read_state
 from hpsearch.study.space import ALGORITHM
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.state import BUSY, StudyState
-from hpsearch.study.stored_spec import study_without_absent_parts
+from hpsearch.study.stored_spec import readable_study
 from hpsearch.study.url import sqlite_file, storage_url
 
-STARTING, INTERRUPTED = "starting", "interrupted"
+NOT_STARTED, STARTING, INTERRUPTED = "not started", "starting", "interrupted"
 
 
 @dataclass(frozen=True)
@@ -37,16 +44,16 @@ class StudyView:
     folder: StudyDir
     state: StudyState
     is_driven: bool  # whether a driver holds the study
-    absent: tuple[str, ...] = ()  # faults of parts whose packages are not installed here
+    unread_faults: tuple[str, ...] = ()  # why parts of the study are left out here
 
     @property
     def name(self) -> str:
         return self.study.spec.name
 
     def whole_study(self) -> Study:
-        """Return the study as its driver needs it; ConfigError if parts of it are absent."""
-        if self.absent:
-            raise ConfigError(str(self.study.path), self.absent)
+        """Return the study as its driver needs it; ConfigError if parts of it are left out."""
+        if self.unread_faults:
+            raise ConfigError(str(self.study.path), self.unread_faults)
         return self.study
 
     @property
@@ -144,16 +151,11 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     return _look(where["name"], url, Path(where["file"]), runs)
 
 
-def view_before_start(name_or_file: str, runs: Path) -> StudyView | None:
-    """Return the study of a file that was never started under ``runs``; None of any other one."""
-    path = Path(name_or_file)
-    if path.suffix not in (".yaml", ".yml"):
-        return None
+def unstarted_view(path: Path, runs: Path) -> StudyView:
+    """Look at the study of a file as it will be when it begins."""
     study = load_spec(path)
     folder = StudyDir((runs / study.spec.name).absolute())
-    if folder.spec.exists():
-        return None
-    return StudyView(study, folder, StudyState(status="not started"), is_driven=False)
+    return StudyView(study, folder, StudyState(status=NOT_STARTED), is_driven=False)
 
 
 def started_studies(runs: Path) -> list[str]:
@@ -180,16 +182,16 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
     not_started = f"the study {name} has not been started; start it with: hpsearch run {path}"
     file = sqlite_file(url)
     if file and not Path(file).exists() and not folder.spec.exists():
-        raise UsageError(not_started)
+        raise NotStartedError(not_started)
     check_database(name, url)
     with closing(Database.open(url)) as database:
         record = StudyRecords(database).get(name)
         if record is None:
-            raise UsageError(not_started)
+            raise NotStartedError(not_started)
         state = read_state(database, record.id)
         is_driven = _is_held(Leases(database).current(record.id))
-    study, absent = study_without_absent_parts(record.spec, path)
-    return StudyView(study, folder, state, is_driven, absent)
+    study, unread_faults = readable_study(record.spec, path)
+    return StudyView(study, folder, state, is_driven, unread_faults)
 
 
 def check_database(name: str, url: str) -> None:

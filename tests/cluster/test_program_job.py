@@ -127,6 +127,18 @@ def test_one_that_counts_in_batches_may_end_with_the_first_line_beyond_its_steps
     assert study.curve(0) == {3: 30.0, 6: 60.0}
 
 
+def test_a_line_beyond_the_steps_of_a_killed_attempt_does_not_count_against_the_next(study):
+    """It was killed before it had saved the state of that line, and counts in other batches now."""
+    script = """[ -e "$1/metrics.jsonl" ] && step=7 || step=6
+        printf '{"step": %d, "walked": 1}\\n' $step >> "$1/metrics.jsonl"
+        [ $step = 7 ] || kill -9 $$"""
+    study.add(0, command=["sh", "-c", script, "sh", "{folder}"])
+    study.run(0)
+    assert study.result(0).kind == OOM_HOST
+    study.run(0, attempt=2)
+    assert study.result(0, attempt=2).status == "finished"
+
+
 def test_lines_between_the_intervals_are_left_out_but_the_last(study):
     study.add(0, steps=6, interval=3)
     study.run(0)

@@ -75,7 +75,7 @@ def test_the_table_names_trials_parents_and_changes(study, capsys):
     assert lineage(study, "--all") == 0
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == 21
-    assert " new " in printed
+    assert " begun anew " in printed
     assert "goes on" in printed
     assert "aligned_average" in printed
     assert re.search(r"\blr [0-9.e-]+ -> [0-9.e-]+", printed)

@@ -87,7 +87,7 @@ def test_a_driver_notes_that_the_command_has_changed(tmp_path):
 
     assert notes() == notes(gpus=1) == []
     (note,) = notes(command=RUN_BY["command"])
-    assert note.endswith("the trials that have ended were run by: python toy.py '{config}'")
+    assert note.endswith("in place of: python toy.py '{config}'")
     assert notes(command=RUN_BY["command"]) == []
 
 

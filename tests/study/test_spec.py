@@ -145,7 +145,7 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
             "bootstrap_count must be 0 while min_resource is auto",
         ),
         ({"sampler": {"name": "cmaes", "popsize": 3}}, "popsize must lie in [4, inf)"),
-        ({"executor": {"name": "slrum"}}, "unknown executor 'slrum' (did you mean 'slurm'?)"),
+        ({"executor": {"name": "slrum"}}, "unknown name 'slrum' (did you mean 'slurm'?)"),
         ({"executor": {"name": "slurm"}}, "executor.profile is missing"),
         (
             {"executor": {"name": "slurm", "profile": "none.yaml", "jobs": 2}},

@@ -22,6 +22,7 @@ from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.parameters import parameters_section
+from hpsearch.report.text import unread_text
 from hpsearch.schema import to_plain
 from hpsearch.study.spec import load_spec
 from hpsearch.study.stored_spec import spec_hash
@@ -84,6 +85,8 @@ def reproduction_section(material: Material) -> Iterator[Html]:
         yield html.missing(
             f"{file} is gone or says something else by now; this is what the database holds."
         )
+    for fault in view.unread_faults:
+        yield html.missing(unread_text(fault))
     yield html.code(text or yaml_file.dump(to_plain(view.study.spec)))
     for algorithm, base in view.study.bases.items():
         yield html.folded(f"The base configuration of {algorithm}", html.code(yaml_file.dump(base)))
@@ -94,6 +97,8 @@ def reproduction_section(material: Material) -> Iterator[Html]:
 
 def _file_text(view: StudyView) -> str | None:
     try:
+        if view.unread_faults:  # it cannot be compared
+            return view.study.path.read_text(encoding="utf-8")
         if spec_hash(load_spec(view.study.path)) != spec_hash(view.study):
             return None
         return view.study.path.read_text(encoding="utf-8")

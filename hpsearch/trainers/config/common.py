@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from hpsearch.errors import is_unknown
+from hpsearch.errors import unknown_fault
 from hpsearch.extensions import Kind, PartName
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
@@ -263,7 +263,7 @@ class CommonConfig:
         metrics = list(metric_names(self.measured_against()))
         best = self.checkpoint.best
         if best is not None and best not in metrics:
-            yield f"checkpoint.best {is_unknown('metric', best, metrics)}"
+            yield f"checkpoint.best {unknown_fault('metric', best, metrics)}"
         for fault in self.end.faults(metrics):
             yield f"end.{fault}"
         yield from self._list_faults(learning)

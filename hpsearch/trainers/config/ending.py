@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from hpsearch.errors import is_unknown
+from hpsearch.errors import unknown_fault
 from hpsearch.schema import Positive, Range
 
 Ending = Literal["games", "seconds", "target", "plateau"]
@@ -47,7 +47,7 @@ class EndConfig:
         """Yield what is wrong where evaluations measure these metrics, after ``end.``."""
         for key, rule in (("target", self.target), ("plateau", self.plateau)):
             if rule is not None and rule.metric not in metrics:
-                yield f"{key}.metric {is_unknown('metric', rule.metric, metrics)}"
+                yield f"{key}.metric {unknown_fault('metric', rule.metric, metrics)}"
 
 
 NEVER: Final[dict[str, Any]] = {"games": None, "seconds": None, "target": None, "plateau": None}
