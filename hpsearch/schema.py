@@ -129,7 +129,7 @@ def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> 
 def _read_name(rule: PartName, data: object, path: str, problems: list[str]) -> Any:
     if isinstance(data, str) and data in rule:
         return data
-    return _fail(problems, path, _unknown(path, data, rule))
+    return _fail(problems, path, _unknown(path, data, rule, is_open=bool(rule.kinds)))
 
 
 def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
@@ -229,7 +229,8 @@ def _read_dataclass_union(
     valid = [*by_name, *(name for _, kind in places for name in installed(kind))]
     if tag not in data:
         return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(valid)}")
-    return _fail(problems, _join(path, tag), _unknown(_join(path, tag), name, valid))
+    path = _join(path, tag)
+    return _fail(problems, path, _unknown(path, name, valid, is_open=bool(places)))
 
 
 def _read_extension(
@@ -270,16 +271,22 @@ def own_options(options: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: list[str]) -> Any:
+    if data is False and "off" in names:  # what other readers of YAML make of off
+        return "off"
     for name in names:
         if data == name and type(data) is type(name):
             return name
     return _fail(problems, path, _unknown(path, data, map(str, names)))
 
 
-def _unknown(path: str, name: object, valid: Iterable[str]) -> str:
-    """Return the fault of an unknown name at a path, whose key says what the name is of."""
+def _unknown(path: str, name: object, valid: Iterable[str], *, is_open: bool = False) -> str:
+    """Return the fault of an unknown name at a path, whose key says what the name is of.
+
+    Where the choice ``is_open``, other packages add names.
+    """
     key = path.rpartition(".")[2].partition("[")[0]
-    return unknown_fault(key, name, valid)
+    remedy = "; if a package of yours has it, install that here" if is_open else ""
+    return f"{unknown_fault(key, name, valid)}{remedy}"
 
 
 def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:

@@ -1,6 +1,7 @@
 """The example package, built and installed beside hpsearch's own wheel, as its users do."""
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -161,10 +162,12 @@ def test_a_study_of_the_installed_package(tmp_path: Path) -> None:
     assert sum(line["name"] == "finished" for line in lines) == 4
     assert any(line["name"] == "rho/host/choose_first" for line in lines)
     bundle = tmp_path / "runs/example/best"
-    assert '"hpsearch-example": "0.1"' in (bundle / "provenance.json").read_text()
+    origin = json.loads((bundle / "provenance.json").read_text())
+    assert origin["versions"]["hpsearch-example"] == "0.1"
+    assert origin["trained_with"] == {"hpsearch-example": "0.1"}
 
     run(tmp_path, sys.executable, *PIP, "--python", python, "uninstall", "-y", "hpsearch-example")
-    missing = "unknown algorithm 'reinforce'; valid: dqn, ppo"
+    missing = "unknown algorithm 'reinforce'; valid: dqn, ppo; if a package of yours has it"
     assert missing in run(tmp_path, hpsearch, "run", "study.yaml", code=3)
     assert missing in run(tmp_path, hpsearch, "train", "reinforce.yaml", code=3)
     why = "it was made with the package hpsearch-example 0.1, which is missing here"

@@ -13,9 +13,12 @@ from announced import on_path, write_package
 from cli_tools import hpsearch, write_study, write_trainer
 from tiny_configs import CONFIGS
 
+from hpsearch.api.executors import build_executor
 from hpsearch.cluster.code_snapshot import versions
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.doctor.machine import check_extensions
 from hpsearch.errors import ConfigError
+from hpsearch.extensions import ExtensionError
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import REWARDS, GameConfig, HostActionEncoder
@@ -105,6 +108,14 @@ class Here(options.ExecutorExtension):
         return LocalExecutor(1, pilot_seconds=needs.pilot_seconds, withheld=needs.withheld)
 
 
+@dataclass(frozen=True)
+class Lazy(options.ExecutorExtension):
+    name: Literal["lazy"]
+
+    def build(self, study, folder, needs):
+        raise NotImplementedError
+
+
 removed = points_removed
 agent = choose_last_agent
 host = HOSTS["zeillinger"]
@@ -152,7 +163,7 @@ POINTS = {
         "twice": "tried_parts:Uniform",
         "random": "tried_parts:Uniform",
     },
-    "executors": {"here": "tried_parts:Here"},
+    "executors": {"here": "tried_parts:Here", "lazy": "tried_parts:Lazy"},
     "pruners": {"patient": "tried_parts:Patient"},
     "encoders": {"rows": "tried_parts:Rows"},
     "mutations": {"same": "tried_parts:Same"},
@@ -354,6 +365,14 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     assert len(json.loads(hpsearch(tmp_path, "trials", "tiny", "--json").stdout)) == 2
     assert hpsearch(tmp_path, "audit", "tiny").stdout
     assert missing in hpsearch(tmp_path, "enqueue", "tiny", "host.gamma=0.9", code=3).stderr
+
+
+@pytest.mark.usefixtures("folders")
+def test_an_executor_that_fails_is_its_package_s_fault(tmp_path: Path) -> None:
+    write_study(tmp_path, {"executor": {"name": "lazy"}})
+    study = load_spec(tmp_path / "study.yaml")
+    with pytest.raises(ExtensionError, match=r"executor lazy cannot be built \(NotImplementedErr"):
+        build_executor(study, StudyDir(tmp_path / "runs/tiny"))
 
 
 def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The program is tests/programs/toy.py, whose values are known: it walks on by `ra
 import random
 import signal
 import time
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import pytest
 from cli_tools import Run, hpsearch, jobs_of, kill_jobs, outcomes, read, refused, write_study
 from tried import tried
 
+import hpsearch as package
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import UsageError
 
 TOY = Path(__file__).parent / "programs/toy.py"
 STEPS = 12
@@ -105,6 +108,14 @@ def test_the_page_of_a_search_says_what_a_program_lacks(search):
 def test_what_needs_players_is_refused_in_one_sentence(search, command):
     sentence = refused(search, *command, code=4 if command[0] == "evaluate" else 2)
     assert "programs, which play no games" in sentence or "it plays no games" in sentence
+
+
+@pytest.mark.slow
+def test_a_study_of_programs_has_no_player(search, monkeypatch):
+    monkeypatch.chdir(search)
+    for ask in (package.open_study("tiny").player, partial(package.load_player, "tiny")):
+        with pytest.raises(UsageError, match="programs, which play no games"):
+            ask()
 
 
 @pytest.mark.slow

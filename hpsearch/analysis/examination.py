@@ -66,7 +66,9 @@ def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
 def _learned(path: Path, device: torch.device) -> ExaminedPlayer:
     players = {role: load_player(path, role, device) for role in saved_roles(path)}
     step = next(iter(players.values())).step
-    return of_saved_players(f"{path.parent.parent.name} at step {step:,}", path, players)
+    run = path.parent.parent
+    of_study = f"{run.parents[1].name}/" if run.parent.name == "trials" else ""
+    return of_saved_players(f"{of_study}{run.name} at step {step:,}", path, players)
 
 
 def of_saved_players(name: str, place: Path, players: Mapping[str, SavedPlayer]) -> ExaminedPlayer:

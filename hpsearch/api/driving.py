@@ -89,8 +89,9 @@ def _identity(study: Study) -> tuple[str, str, str]:
 def _say_total(study: Study) -> None:
     if study.trials_in_file not in (None, study.spec.budget.trials):
         say(
-            f"{study.spec.name} has {study.spec.budget.trials} trials in all, as --trials said; "
-            f"change budget.trials in {study.path}, now {study.trials_in_file}, for another total"
+            f"{study.spec.name} has {study.spec.budget.trials} trials in all, as --trials or "
+            f"run(trials=...) said; change budget.trials in {study.path}, now "
+            f"{study.trials_in_file}, for another total"
         )
 
 

@@ -9,7 +9,8 @@ from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores, us
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
-from hpsearch.errors import UsageError
+from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.extensions import ExtensionError
 from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
@@ -36,7 +37,15 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
     wait = 3 * poll_seconds(study) if options.pilot else 0.0
     if isinstance(options, ExecutorExtension):
         needs = JobNeeds(study.gpus_per_job, pilot_seconds=wait, withheld=withheld)
-        return options.build(study.path, folder.root, needs)
+        try:
+            return options.build(study.path, folder.root, needs)
+        except HpsearchError:
+            raise
+        except Exception as error:  # whatever the code of another package raises
+            raise ExtensionError(
+                f"the executor {options.name} cannot be built ({type(error).__name__}: {error}); "
+                "mend its package"
+            ) from error
     # Imported here: to submit elsewhere needs none of it.
     from hpsearch.cluster.slurm import Allowance, SlurmExecutor
 

@@ -188,6 +188,7 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
     for folder in (Path(runs) / path, path):
         if StudyDir(folder).spec.exists():
             view = open_view(folder.absolute().name, folder.absolute().parent)
+            view.require_players()
             path = view.folder.trial(best_trial(view).number).root
             return Player(find_player(path, CPU), seed)
     bundles = bundles_in(path)

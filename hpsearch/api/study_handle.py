@@ -279,6 +279,7 @@ class StudyHandle:
         from hpsearch.api.player import load_player  # it loads torch
 
         view = self.view()
+        view.require_players()
         number = best_trial(view).number if trial is None else trial
         if number not in view.state.trials:
             raise UsageError(f"the study {view.name} has no trial {number}")

@@ -23,6 +23,7 @@ from hpsearch.cluster.job_trials import JobTrial
 from hpsearch.cluster.records import Assignment, Birth, Lineage, MemberHeartbeat, Start
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.extensions import packages
 from hpsearch.files import last_lines
 from hpsearch.package import FOLDER as FOLDER_OF_CODE
 from hpsearch.population.operators.options import Clone
@@ -114,7 +115,7 @@ class ProgramRun:
         self._read()
         self._has_all_steps = False  # an attempt before, killed since, may have come further
         self._step_then = self.step
-        own.attempt.start.write(Start(self.step))
+        own.attempt.start.write(Start(self.step, packages()))
         how = f"goes on from step {self.step}" if self.step else "begins at step 0"
         print(f"trial {own.number} {how}", flush=True)
         if not has_ended:

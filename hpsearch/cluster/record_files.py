@@ -29,8 +29,6 @@ def read_record(kind: type[Read], path: Path) -> Read | None:
         return None if data is None else read(kind, data, source=str(path))
     except ConfigError as error:
         problems = "; ".join(error.problems)
-        if " unknown " in problems:  # it may name a part of a package that is not here
-            problems += "; if a package of yours has it, install that here"
         raise CorruptError(
             f"{path} is damaged ({problems}); only hpsearch writes it, so restore it from a copy"
         ) from error

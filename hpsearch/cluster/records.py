@@ -1,7 +1,7 @@
 """What driver, jobs and commands write for each other; `study_dir` says into which files."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
@@ -210,6 +210,8 @@ class JobHeartbeat:
 @dataclass(frozen=True)
 class Start:
     step: StepNumber  # that of the checkpoint from which it goes on, 0 where there is none
+    packages: dict[str, str] = field(default_factory=dict)
+    """versions of the packages that add parts to hpsearch, by name"""
 
 
 @dataclass(frozen=True)

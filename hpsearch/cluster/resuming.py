@@ -15,6 +15,7 @@ from hpsearch.cluster.records import Birth, Fresh, Start
 from hpsearch.cluster.schedule import settle_best
 from hpsearch.cluster.team import Team
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
+from hpsearch.extensions import packages
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
 from hpsearch.population.operators import options
 from hpsearch.schema import apply, to_plain, value_at
@@ -208,7 +209,7 @@ def _begin_or_load(team: Team, row: int, member: Member, step: int | None) -> in
     if member.island is not None:
         # At the very step of a checkpoint places change again, as they did before.
         member.trial.exchanges.write(member.trial.read_exchanges().before(first or 0))
-    member.attempt.start.write(Start(first or 0))
+    member.attempt.start.write(Start(first or 0, packages()))
     print(f"{member.name} {_how_it_began(member, step, first)}", flush=True)
     return first
 

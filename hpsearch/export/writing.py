@@ -165,12 +165,19 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
         "platform": platform.platform(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "trained_on": config["device"],
+        "trained_with": _packages_of(view, trial),
         "files": bundle.digests(),
     }
     _write_json(bundle.provenance, origin)
     if how.key is not None:
         sign(bundle.provenance, how.key)
     return measures
+
+
+def _packages_of(view: StudyView, trial: Trial) -> dict[str, str]:
+    """Return the versions of other packages with which a trial's last attempt trained."""
+    start = view.folder.trial(trial.number).attempt(trial.attempts).start.try_read()
+    return {} if start is None else start.packages
 
 
 def _measures(view: StudyView, trial: Trial, players: ByRole, num_games: int) -> Measures:

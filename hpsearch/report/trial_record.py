@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hpsearch.printable import interval_text
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, trial_state
+from hpsearch.terminal import print_line, to_html
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,14 @@ class TrialRecord:
     """of a trial of a population: its member, generation, parents, operator and interval"""
     config: Mapping[str, Any]
     """its complete configuration"""
+
+    def _repr_html_(self) -> str:
+        """Return what is most often looked for, without the configuration."""
+        lines: list[str] = [f"trial {self.trial}: {self.state} {self.message}".rstrip()]
+        lines += [f"{name} {interval_text(metric)}" for name, metric in self.metrics.items()]
+        lines += [f"{path}: {value}" for path, value in self.params.items()]
+        text = "\n".join(lines)
+        return to_html(lambda console: print_line(console, text))
 
 
 def trial_record(view: StudyView, trial: Trial) -> TrialRecord:

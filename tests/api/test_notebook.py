@@ -11,6 +11,7 @@ CELLS = (
     "study.run()",
     "study.plot_history()",
     "study.frame()",
+    "study.best()",
 )
 
 
@@ -24,7 +25,8 @@ def test_a_study_shows_itself(tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=PATIENCE_SECONDS, resources=resources).execute()
-    _, made, ran, figure, frame = (cell.outputs for cell in notebook.cells)
+    imported, made, ran, figure, frame, best = (cell.outputs for cell in notebook.cells)
+    assert imported == []
     assert "has not been started" in html_of(made[-1])
     progress = [out for out in ran if out.output_type == "display_data"]
     assert len(progress) == 1
@@ -32,6 +34,9 @@ def test_a_study_shows_itself(tmp_path):
     assert "tiny: finished" in html_of(ran[-1])
     assert "application/vnd.plotly.v1+json" in figure[-1].data
     assert "host.gamma" in html_of(frame[-1])
+    shown = html_of(best[-1])
+    assert "host.gamma: 0." in shown
+    assert "replay_buffer" not in shown
 
 
 def html_of(output) -> str:

@@ -45,6 +45,7 @@ def test_a_study_run_from_python_is_that_of_the_command_line(folder, study):
     assert study.wait(0.0) == "finished"
     assert [listed.study for listed in package.list_studies()] == ["tiny"]
     assert repr(package.open_study("tiny.yaml")) == "StudyHandle('tiny.yaml', runs='runs')"
+    assert study.player().name.startswith(f"tiny/{best['trial']} at step ")
 
 
 @pytest.mark.slow

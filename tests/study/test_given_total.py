@@ -78,7 +78,9 @@ def test_going_on_keeps_to_the_given_total(study, again, capsys, monkeypatch):
         assert [study.spec.budget.trials for study in started] == [5]
         assert finished()[1] == 5
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("hpsearch: quick has 5 trials in all, as --trials said; ")
+    assert said.startswith(
+        "hpsearch: quick has 5 trials in all, as --trials or run(trials=...) said; "
+    )
     assert said.endswith(f"budget.trials in {study.path}, now 3, for another total")
 
 
