@@ -1,6 +1,7 @@
 """The example package, built and installed beside hpsearch's own wheel, as its users do."""
 
 import csv
+import inspect
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import tomllib
 import venv
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,8 @@ POINTS = {
     group.removeprefix("hpsearch."): points
     for group, points in tomllib.loads(PROJECT)["project"]["entry-points"].items()
 }
-ANNOUNCED, OPTIONS, TESTED = re.findall(
-    r"```(?:toml|python)\n(.*?)```", (ROOT / "docs/guides/extending.md").read_text(), re.DOTALL
-)
+GUIDE = (ROOT / "docs/guides/extending.md").read_text()
+ANNOUNCED, OPTIONS, TESTED = re.findall(r"```(?:toml|python)\n(.*?)```", GUIDE, re.DOTALL)
 """blocks of the guide: an entry point, options and a test"""
 
 
@@ -58,6 +59,20 @@ def test_the_guide_shows_what_the_package_says() -> None:
     source = (EXAMPLE / PACKAGE / "csv_tracker.py").read_text()
     assert options in source
     assert {*imports.splitlines()} - {*source.splitlines()} == set()
+
+
+def test_the_guide_says_where_classes_are_and_which_methods_to_write() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \| (`.*`) \|$", GUIDE, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(re.findall(r"\w+Extension\b", GUIDE))
+    for name, module, methods in rows:
+        cls = vars(import_module(module))[name]
+        written = set()
+        for method in cls.__abstractmethods__:
+            _, *arguments = inspect.signature(getattr(cls, method)).parameters
+            written.add(f"`{method}({', '.join(arguments)})`")
+        assert set(re.findall(r"`[^`]+`", methods)) == written
+    for name, module in re.findall(r"`(\w+)`(?: is)? in\s`(hpsearch[\w.]+)`", GUIDE):
+        assert name in vars(import_module(module))
 
 
 @pytest.mark.usefixtures("example")
