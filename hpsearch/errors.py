@@ -155,6 +155,10 @@ def unknown_fault(kind: str, name: object, valid: Iterable[str]) -> str:
 def unknown_name(kind: str, name: object, valid: Iterable[str]) -> str:
     """Return the sentence for an unknown name: what it is, what was meant, what is valid."""
     names = sorted(valid)
+    return f"unknown {kind} {shown(name)}{did_you_mean(name, names)}; valid: {', '.join(names)}"
+
+
+def did_you_mean(name: object, names: Sequence[str]) -> str:
+    """Return which of some names was meant, to stand after one that is not among them."""
     close = get_close_matches(str(name)[:MAX_SHOWN], names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"unknown {kind} {shown(name)}{hint}; valid: {', '.join(names)}"
+    return f" (did you mean {close[0]!r}?)" if close else ""

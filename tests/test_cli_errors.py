@@ -532,7 +532,10 @@ def test_causes_are_grouped(folder):
         },
     )
     message = refused(folder, "run", "study.yaml", code=8)
-    cause = f"  - code: the trial measured no {METRIC} (trials 0, 1)"
+    cause = (
+        f"  - code: the trial measured no {METRIC}; "
+        "it measured rho/host/random, rho_sampled/host/random (trials 0, 1)"
+    )
     assert message.splitlines()[:2] == [
         "the study tiny stopped: more than 0 trials failed:",
         cause,

@@ -40,6 +40,7 @@ from hpsearch.programs.folder import (
     PARAMETERS,
     MetricsRow,
     Tail,
+    fault_of,
     finite,
     keep,
     prepare,
@@ -96,6 +97,7 @@ class ProgramRun:
         self._beyond: int | None = None  # a step that it measured after that
         self._process: subprocess.Popen[bytes] | None = None
         self._tail: Tail
+        self._refused: bytes | None = None  # the first line that is no row
         self._steps_told: set[int] = set()
 
     def begin(self, folder: Path, num_threads: int) -> None:
@@ -181,7 +183,8 @@ class ProgramRun:
             return False
         self.ask_to_stop()
         self.stop()
-        self._fail(HUNG, f"no new line of {METRICS} for {silent:.0f} s; hang_timeout is {limit:g}")
+        how = f"no new line of {METRICS} for {silent:.0f} s; hang_timeout is {limit:g}"
+        self._fail(HUNG, how + self._refused_note)
         return True
 
     def _end_beyond(self, step: int) -> None:
@@ -232,6 +235,7 @@ class ProgramRun:
         for line in self._tail.read(is_over=is_over):
             row = row_of(line)
             if row is None:
+                self._refused = self._refused or line.strip() or None
                 continue
             self._heard = time.monotonic()
             if row.step <= self.step:  # it makes steps again
@@ -257,13 +261,14 @@ class ProgramRun:
         if own.obey(self.step):  # before the folder moves: it may be another attempt's by now
             return
         if last is None:
-            self._fail(CODE, f"the program ended without a line in {METRICS}, such as {EXAMPLE}")
+            how = f"the program ended without a line in {METRICS}, such as {EXAMPLE}"
+            self._fail(CODE, how + self._refused_note)
             return
         early = self._process is not None and self.step < own.config.steps
         if early and not own.config.may_end_early:
             how = f"with exit code 0 at step {self.step} of {own.config.steps}"
             mend = f"let its lines count to {STEPS}, or set may_end_early: true"
-            self._fail(CODE, f"the program ended {how}; {mend}")
+            self._fail(CODE, f"the program ended {how}; {mend}{self._refused_note}")
             return
         self._tell(last)
         wrong = sorted(last.values.keys() - finite(last.values).keys())
@@ -286,6 +291,11 @@ class ProgramRun:
         words = [line for line in last_lines(self.own.trial.output, 3) if line.strip()]
         said = f": {words[-1].strip()}" if words else ""
         self._fail(kind, f"the program ended with {how}{said}; see {self.own.trial.output}")
+
+    @property
+    def _refused_note(self) -> str:
+        """Return what a message adds where a line could not be taken."""
+        return "" if self._refused is None else f"; its line {fault_of(self._refused)}"
 
     def _fail(self, kind: str, message: str) -> None:
         self.own.end("failed", self.step, kind=kind, message=message)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from hpsearch.files import MAX_LINE, flush, open_file, row_of_step, write_bytes
+from hpsearch.errors import shown
+from hpsearch.files import MAX_LINE, flush, open_file, parse_json, row_of_step, write_bytes
 from hpsearch.programs.config import ProgramConfig
 from hpsearch.trainers.checkpoint_name import (
     MANIFEST,
@@ -29,6 +30,7 @@ from hpsearch.trainers.checkpoint_name import (
 
 PARAMETERS = "config.json"
 METRICS = "metrics.jsonl"
+SHOWN_LINE = 80  # characters of a line in a message
 
 
 class MetricsRow(NamedTuple):
@@ -52,6 +54,25 @@ def row_of(line: bytes) -> MetricsRow | None:
             with suppress(OverflowError):  # a whole number that no float holds
                 values[name] = float(value)
     return MetricsRow(data["step"], values)
+
+
+def fault_of(line: bytes) -> str:
+    """Return what is wrong with a line of which `row_of` makes no row."""
+    text = line.decode("utf-8", errors="replace")
+    cut = text if len(text) <= SHOWN_LINE else f"{text[:SHOWN_LINE]}..."
+    return f"{cut!r} {_fault_of(line)}"
+
+
+def _fault_of(line: bytes) -> str:
+    try:
+        data = parse_json(line)
+    except ValueError as error:
+        return f"is no JSON ({error})"
+    if not isinstance(data, dict):
+        return "is no mapping of names to values"
+    if "step" not in data:
+        return "has no step"
+    return f"has the step {shown(data['step'])}, which is no whole number from 1 to 2**53"
 
 
 class Tail:

@@ -10,7 +10,7 @@ from typing import Any
 from hpsearch.cluster import failures
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
-from hpsearch.errors import CorruptError, DiskError
+from hpsearch.errors import MAX_SHOWN, CorruptError, DiskError, did_you_mean
 from hpsearch.files import do_together, last_lines
 from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
@@ -183,8 +183,7 @@ class Results(DriverPart):
             return _failed(trial, kind, message)
         missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
-            message = f"the trial measured no {', '.join(missing)}"
-            return _failed(trial, failures.CODE, message)
+            return _failed(trial, failures.CODE, _unmeasured(missing, sorted(result.metrics)))
         return Outcome(trial, COMPLETE, result)
 
     def _tell(self, outcomes: Sequence[Outcome]) -> dict[int, Event]:
@@ -247,6 +246,13 @@ class Results(DriverPart):
         if outcome == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))
         return told
+
+
+def _unmeasured(missing: Sequence[str], measured: Sequence[str]) -> str:
+    """Return the message of a trial that lacks values of objectives."""
+    wanted = ", ".join(f"{name}{did_you_mean(name, measured)}" for name in missing)
+    names = ", ".join(measured)[:MAX_SHOWN]
+    return f"the trial measured no {wanted}; it measured {names or 'nothing that is a number'}"
 
 
 def _failed(trial: Trial, kind: str, message: str) -> Outcome:

@@ -166,6 +166,26 @@ def test_how_a_program_failed_is_told_and_the_others_run_on(study, ends, kind, m
     assert study.result(1).status == "finished"
 
 
+@pytest.mark.parametrize(
+    ("lines", "steps", "message"),
+    [
+        ("step 1\\n", 1, """; its line 'step 1' is no JSON ("""),
+        ("""{"epoch": 1}\\n""", 1, """a line in metrics.jsonl, such as"""),
+        ("""{"epoch": 1}\\n""", 1, """; its line '{"epoch": 1}' has no step"""),
+        (
+            *("""{"step": 0}\\n{"step": 1}\\n""", 2),
+            """at step 1 of 2; let its lines count to steps, or set may_end_early: true; """
+            """its line '{"step": 0}' has the step 0, which is no whole number from 1""",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_taken_is_named_where_steps_are_missing(study, lines, steps, message):
+    script = f"""printf '\\n{lines}' > "$1/metrics.jsonl\""""
+    study.add(0, command=["sh", "-c", script, "sh", "{folder}"], steps=steps)
+    study.run(0)
+    assert message in study.result(0).message
+
+
 def test_a_program_that_is_not_there_fails_its_trial_alone(study):
     study.add(0, command=["./nothing", "{config}"])
     study.add(1)

@@ -12,7 +12,7 @@ from hpsearch.errors import CorruptError
 from hpsearch.files import MAX_FILE, MAX_STEP
 from hpsearch.programs import folder as folder_module
 from hpsearch.programs.config import ProgramConfig
-from hpsearch.programs.folder import MetricsRow, Tail, keep, prepare, row_of
+from hpsearch.programs.folder import MetricsRow, Tail, fault_of, keep, prepare, row_of
 from hpsearch.trainers import checkpoint
 
 CONFIG = ProgramConfig(("run", "{folder}"), {"lr": 0.1}, 4)
@@ -27,6 +27,23 @@ CONFIG = ProgramConfig(("run", "{folder}"), {"lr": 0.1}, 4)
 )
 def test_what_names_no_step_is_no_row(line):
     assert row_of(line.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"step 3, loss 0.5", "'step 3, loss 0.5' is no JSON (Expecting value"),
+        (b'{"epoch": 3, "loss": 0.5}', """'{"epoch": 3, "loss": 0.5}' has no step"""),
+        (b'{"step": 0}', "has the step 0, which is no whole number from 1 to 2**53"),
+        (b'{"step": "1"}', "has the step '1', which"),
+        (b"[1]", "is no mapping of names to values"),
+        (b"\x1b\xff" * 100, "...' is no JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_with_the_line_in_short(line, fault):
+    said = fault_of(line)
+    assert fault in said
+    assert said.isprintable()
 
 
 def test_what_is_no_number_stays_out_of_the_values():

@@ -254,7 +254,11 @@ def test_a_trial_that_measures_no_objective_fails(tmp_path: Path) -> None:
     )
     state = drive(study, FakeExecutor())
     assert (state.trials[0].told, state.trials[0].failure) == ("failed", "code")
-    assert state.trials[0].message == f"the trial measured no {METRIC}"
+    other = METRIC.replace("choose_first", "choose_last")
+    assert state.trials[0].message == (
+        f"the trial measured no {METRIC} (did you mean {other!r}?); "
+        f"it measured {other}, rho_sampled/host/choose_last"
+    )
 
 
 def test_a_pruned_trial_is_told_and_its_worker_leaves(tmp_path: Path) -> None:
