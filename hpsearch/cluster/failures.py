@@ -4,9 +4,11 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError, is_full
+from hpsearch.files import last_lines
 
 # Told by the job itself.
 DISK, OOM_GPU, OOM_HOST = "disk", "oom_gpu", "oom_host"
@@ -52,6 +54,16 @@ def message_of(error: Exception) -> str:
         return str(error)
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+
+
+LINES_LOOKED_AT = 100  # of the end of a log
+OF_SUBMITIT = "submitit INFO "  # begins what submitit notes of each job, however that ends
+
+
+def last_words(log: Path, count: int) -> list[str]:
+    """Return the last lines of a job's log that the job itself, or an error, wrote."""
+    lines = last_lines(log, LINES_LOOKED_AT)
+    return [line for line in lines if not line.startswith(OF_SUBMITIT)][-count:]
 
 
 GLANCE_SECONDS = 0.2

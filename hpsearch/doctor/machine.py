@@ -19,13 +19,14 @@ from typing import Final
 import psutil
 
 from hpsearch.cluster.executor import Executor, JobStatus, SubmissionRefusedError
+from hpsearch.cluster.failures import last_words
 from hpsearch.cluster.machine import VISIBLE, GpuShare, counted, find_gpus
 from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
 from hpsearch.extensions import ExtensionError, Kind, all_installed
-from hpsearch.files import flush, last_lines
+from hpsearch.files import flush
 from hpsearch.population.operators.options import CrossoverExtension, MutationExtension
 from hpsearch.schema import option_of
 from hpsearch.study.options import (
@@ -370,7 +371,7 @@ def _judge(report: DeviceReport, device: str) -> Finding:
 
 def _broken(log: Path) -> Finding:
     """Name the fault of a job that ended without a report, by the last line that it printed."""
-    lines = [line.strip() for line in last_lines(log, 20) if line.strip()]
+    lines = [line.strip() for line in last_words(log, 20) if line.strip()]
     last = lines[-1][:300] if lines else "it printed nothing"
     return error(
         f"ended before it could say what it sees ({last}); make sure that this folder and this "

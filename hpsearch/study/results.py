@@ -11,7 +11,7 @@ from hpsearch.cluster import failures
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import MAX_SHOWN, CorruptError, DiskError, did_you_mean
-from hpsearch.files import do_together, last_lines
+from hpsearch.files import do_together
 from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import Event
@@ -170,7 +170,7 @@ class Results(DriverPart):
             log = self._executor.log(self._folder.job(job.name), job.id)
         except OSError:
             return []
-        return [printable(line)[:LOG_WIDTH] for line in last_lines(log, LOG_LINES)]
+        return [printable(line)[:LOG_WIDTH] for line in failures.last_words(log, LOG_LINES)]
 
     def _outcome(self, trial: Trial, result: AttemptResult, decided: Verdict) -> Outcome | None:
         if decided is Verdict.FAIL:

@@ -131,7 +131,9 @@ def test_the_last_words_of_a_job_that_failed_are_kept(study: Study) -> None:
     class Talking(FakeExecutor):
         def log(self, job: JobDir, job_id: str) -> Path:
             path = job.root / "fake.log"
-            path.write_text("".join(f"line {number}\n" for number in range(9)) + "x" * 1000)
+            note = "submitit INFO (2026-01-01 12:00:00,000) - Job completed successfully\n"
+            lines = "".join(f"line {number}\n" for number in range(9)) + note + "x" * 1000
+            path.write_text(f"{lines}\n{note * 8}")
             return path
 
     executor = Talking(faults={(2, 1): Fault("vanish", 8), (3, 1): Fault("nan", 8)})
