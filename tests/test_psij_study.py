@@ -1,6 +1,9 @@
 """A whole study by PSI/J, and a driver that is killed."""
 
+import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,9 +20,25 @@ from cli_tools import (
 )
 from optuna.trial import TrialState
 
+from hpsearch.cluster.child_processes import same_code
 from hpsearch.cluster.study_dir import StudyDir
 
 NUM_TRIALS = 3
+
+
+@pytest.mark.slow
+def test_the_doctor_says_where_a_scheduler_that_is_not_here_would_be(tmp_path: Path) -> None:
+    pytest.importorskip("psij", reason="PSI/J is not installed, see Makefile")
+    write_trainer(tmp_path)
+    write_study(tmp_path, {"executor": {"name": "psij", "scheduler": "pbs"}})
+    done = subprocess.run(  # PSI/J listens to the ends of a process's children
+        [sys.executable, "-m", "hpsearch.cli", "doctor", "study.yaml"],
+        cwd=tmp_path,
+        env=os.environ | same_code() | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert "the scheduler pbs needs the program qsub, which is not here; run this" in done.stdout
 
 
 @pytest.mark.slow

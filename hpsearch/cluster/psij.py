@@ -108,7 +108,7 @@ class PsijExecutor:
         except self._psij.InvalidJobException as error:
             raise SubmissionRefusedError(str(error)) from error
         except (self._psij.SubmitException, SubprocessError, OSError) as error:
-            raise SchedulerSilentError(str(error)) from error
+            raise self._silent(error, str(error)) from error
         job_id = str(own.native_id)
         job.submitted.write(SubmittedJob(job_id, time.time()))
         return job_id
@@ -159,8 +159,17 @@ class PsijExecutor:
             said = done.stdout or done.stderr
             states = self._executor.parse_status_output(done.returncode, said)
         except Exception as error:  # whatever PSI/J raises where it does not know what was said
-            raise SchedulerSilentError(f"{type(error).__name__}: {error}") from error
+            raise self._silent(error, f"{type(error).__name__}: {error}") from error
         return {str(job_id) for job_id, status in states.items() if not status.state.final}
+
+    def _silent(self, error: Exception, words: str) -> SchedulerSilentError:
+        if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
+            words = (
+                f"the scheduler {self._executor.name} needs the program {error.filename}, which is "
+                "not here; run this on a login node of its cluster, or give the study another "
+                "scheduler or executor"
+            )
+        return SchedulerSilentError(words)
 
     def cancel_strays(self) -> None:
         """Do nothing: a job whose id is not known sees by itself that it is not wanted."""
@@ -186,7 +195,7 @@ class PsijExecutor:
                     self._executor.attach(own, job_id)
                     self._executor.cancel(own)
             except (self._psij.SubmitException, SubprocessError, OSError) as error:
-                raise SchedulerSilentError(str(error)) from error
+                raise self._silent(error, str(error)) from error
 
     def log(self, job: JobDir, job_id: str) -> Path:
         return job.log
