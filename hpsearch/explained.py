@@ -118,15 +118,17 @@ class _Writer:
         if kinds in self._listed:
             return
         self._listed.add(kinds)
-        noted = set()
+        notes: dict[str, dict[str, list[str]]] = {}  # by key, and the kinds that have each
         for kind in kinds:
             yield from comment(f"each is {_form(kind)}: {class_note(kind)}", depth)
-        for kind in kinds:
             for key, hint in field_hints(kind).items():
                 note = "" if key == _tag(kind) else _what(kind, key, hint)
-                if note and (key, note) not in noted:
-                    yield from comment(f"{key}: {note}", depth)
-                noted.add((key, note))
+                if note:
+                    notes.setdefault(key, {}).setdefault(note, []).append(_name(kind))
+        for key, of_key in notes.items():
+            for note, names in of_key.items():
+                whose = f" of {', '.join(names)}" if len(of_key) > 1 else ""
+                yield from comment(f"{key}{whose}: {note}", depth)
 
 
 def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, marked: bool) -> str:
@@ -150,6 +152,12 @@ def _tag(cls: Any) -> str | None:
     """Return the key whose one name tells a block from its alternatives."""
     hints = field_hints(cls).items()
     return next((key for key, hint in hints if len(_literals(hint)) == 1), None)
+
+
+def _name(cls: Any) -> str:
+    """Return the name that tells a block from its alternatives, "" if it has none."""
+    tag = _tag(cls)
+    return "" if tag is None else str(_literals(field_hints(cls)[tag])[0])
 
 
 def _line(text: str, note: str, depth: int) -> Iterator[str]:

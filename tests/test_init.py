@@ -112,6 +112,13 @@ def test_every_key_is_one_that_the_readme_explains(written):
         assert keys <= named | {"args"}, keys - named
 
 
+def test_comments_explain_a_key_once(written):
+    text = written[1].study.read_text()
+    for comments in re.findall(r"(?:^ *#.*\n)+", text, re.MULTILINE):
+        keys = re.findall(r"^ *# (\w+): ", comments, re.MULTILINE)
+        assert len(set(keys)) == len(keys), comments
+
+
 def test_comments_are_what_the_code_says(tmp_path):
     files = write_template("search", tmp_path)
     text = " ".join(re.sub(r"\n *#", "", files.study.read_text()).split())
