@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     from hpsearch.study.spec import Budget as Budget
     from hpsearch.study.spec import Objective as Objective
     from hpsearch.study.spec import StudySpec as StudySpec
-    from hpsearch.trainers.algorithms import build
+    from hpsearch.trainers.algorithms import build_trainer as build_trainer
     from hpsearch.trainers.callbacks import Callbacks as Callbacks
     from hpsearch.trainers.config import TrainerConfig as TrainerConfig
     from hpsearch.trainers.config import read_config as read_config
     from hpsearch.trainers.dqn import DQNTrainer as DQNTrainer
     from hpsearch.trainers.ppo import PPOTrainer as PPOTrainer
-
-    build_trainer = build
 
 _PLACES: Final = {
     "AGENTS": "game.players",
@@ -76,8 +74,6 @@ _PLACES: Final = {
     "read_config": "trainers.config",
 }
 """the module of each name"""
-_OTHER_NAMES: Final = {"build_trainer": "build"}
-"""what a module calls a name where it calls it otherwise"""
 
 __all__ = ["__version__", *_PLACES]
 
@@ -87,7 +83,7 @@ if not TYPE_CHECKING:  # to which every name would be one of the package
         if name not in _PLACES:
             raise AttributeError(f"module 'hpsearch' has no attribute {name!r}")
         module = import_module(f"hpsearch.{_PLACES[name]}")
-        value = globals()[name] = vars(module)[_OTHER_NAMES.get(name, name)]
+        value = globals()[name] = vars(module)[name]
         return value
 
 

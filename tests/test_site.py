@@ -118,6 +118,7 @@ def test_the_reference_has_every_key_command_and_name(site):
     api, names = page("api"), set(hpsearch.__all__) - {"__version__"}
     headings = {heading.strip() for heading in re.findall(r">\s*(\w+)\s*<", api)}
     assert names - headings == set()
+    assert ">build<" not in api, "a signature has the name that is imported"
     given = {name: getattr(hpsearch, name) for name in names}
     for cls in filter(dataclasses.is_dataclass, (Confirmation, ListedStudy, *given.values())):
         place = f"{cls.__module__}.{cls.__qualname__}"

@@ -138,10 +138,9 @@ def commands_page() -> str:
 
 def api_page() -> str:
     places = vars(hpsearch)["_PLACES"]
-    others = vars(hpsearch)["_OTHER_NAMES"]
     parts = ["# Python API", "Every name that `import hpsearch` gives; [From Python](../api.md)."]
     for name in sorted(places, key=str.lower):
         heading = f"\n    options:\n      heading: {name}\n      toc_label: {name}"
-        parts.append(f"::: hpsearch.{places[name]}.{others.get(name, name)}{heading}")
+        parts.append(f"::: hpsearch.{places[name]}.{name}{heading}")
     parts += ["## What they return", *(f"::: hpsearch.{place}" for place in RETURNED)]
     return "\n\n".join(parts) + "\n"

@@ -12,11 +12,14 @@ from hpsearch.trainers.trainer import AnyTrainer
 TRAINERS: dict[str, type[AnyTrainer]] = {"dqn": DQNTrainer, "ppo": PPOTrainer}
 
 
-def build(
+def build_trainer(
     configs: Sequence[CommonConfig], ranks: Ranks = ALONE, actors: Actors | None = None
 ) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape."""
     return _trainer(configs[0])(configs, ranks=ranks, actors=actors)
+
+
+build = build_trainer  # the short name within hpsearch
 
 
 def _trainer(config: CommonConfig) -> type[AnyTrainer]:
