@@ -136,7 +136,11 @@ def test_examples_are_shown(site):
     (link,) = re.findall(r'href="([^"]+)">programs/spirals.py</a>', guide)
     shown = (site / "guides/program" / link / "index.html").read_text()
     assert "argparse" in shown
-    assert (site / "files/docs/example/hpsearch_example/reward.py/index.html").exists()
+    guide = (site / "guides/extending/index.html").read_text()
+    link = re.findall(r'href="([^"]+)">docs/example</a>', guide)[0]
+    files = (site / "guides/extending" / link / "index.html").read_text()
+    (link,) = re.findall(r'href="([^"]+)">hpsearch_example/reward.py</a>', files)
+    assert (site / "files/docs/example" / link / "index.html").exists()
 
 
 @pytest.mark.slow

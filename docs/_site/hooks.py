@@ -30,13 +30,14 @@ OUTSIDE: Final = (
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "hpsearch").glob("*/README.md"))),
 )
 """pages that lie outside docs/, by their places in the repository, which are those of the site"""
+PACKAGE: Final = "docs/example"
 EXAMPLES: Final = (
     "studies/programs/spirals.py",
     "studies/spirals.yaml",
     "studies/spirals_population.yaml",
     *(
         str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "docs/example").rglob("*"))
+        for path in sorted((ROOT / PACKAGE).rglob("*"))
         if path.suffix in (".py", ".toml", ".yaml")
     ),
 )
@@ -69,6 +70,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         )
         PLACES[source] = f"files/{source}.md"
         files.append(File.generated(config, PLACES[source], content=content))
+    own = [path.removeprefix(f"{PACKAGE}/") for path in EXAMPLES if path.startswith(PACKAGE)]
+    content = f"# {PACKAGE}\n\n" + "".join(f"- [{path}]({path})\n" for path in own)
+    PLACES[f"{PACKAGE}/README.md"] = f"files/{PACKAGE}/index.md"
+    files.append(File.generated(config, f"files/{PACKAGE}/index.md", content=content))
     for place, make in GENERATED.items():
         files.append(File.generated(config, place, content=make()))
     return files
