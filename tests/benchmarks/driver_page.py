@@ -20,7 +20,8 @@ The real driver and a real database, a scheduler in virtual time, trials of ten 
 is the share of unused GPU-seconds, from the moment at which all GPUs were taken; with the
 ramp it counts from the first event on. The script says what is real and what is not. On the clock
 `processor`, time passes as the driver's processor time does, so that other work on the machine does
-not count.
+not count. What a trial takes of the driver bounds the cluster that it keeps busy: 16,384 GPUs with
+eight trials of ten minutes each end 218 trials a second, for which it may take 4.6 ms a trial.
 """
 ASK_COLUMNS = {
     "storage": "storage",
