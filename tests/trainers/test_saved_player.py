@@ -214,7 +214,7 @@ def test_a_checkpoint_of_another_time_names_the_fault(saved, tmp_path):
     whole = checkpoint.load(path)
     config = {**whole.config, "of_old": 1}
     old = checkpoint.save(tmp_path, replace(whole, config=config))
-    with pytest.raises(ConfigError, match="of_old unknown key"):
+    with pytest.raises(ConfigError, match="of_old is an unknown key"):
         load_player(old, "host", CPU)
 
 
