@@ -155,7 +155,7 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
     if may_have_failed:
         trials += ", and any that failed since its last driver looked,"
     # What made them fail may have been mended in the file, which a driver reads when it begins.
-    study = view.study if view.is_driven else study_to_resume(view)
+    study = view.whole_study() if view.is_driven else study_to_resume(view)
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
     asked = () if numbers else tuple(kinds or KINDS)
     ask(view, study, runs, Request("retry", chosen, asked))

@@ -151,7 +151,7 @@ class StudyHandle:
         view = self.view()
         if verb == "resume":
             study = study_to_resume(view)
-        else:  # a driver that is there needs to be asked alone
+        else:  # a driver that is there is only asked
             study = view.study if view.is_driven else view.whole_study()
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))

@@ -1,6 +1,7 @@
-"""The names that `import hpsearch` gives, with their arguments, fields and methods: they stay.
+"""The names that `import hpsearch` gives, with arguments, fields, methods, properties: they stay.
 
-names.txt lists them; where a name was added on purpose: python tests/api/test_names.py
+names.txt lists them, but no attributes that only `__init__` sets. Where one was added on purpose:
+python tests/api/test_names.py
 """
 
 import inspect

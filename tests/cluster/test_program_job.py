@@ -166,6 +166,16 @@ def test_how_a_program_failed_is_told_and_the_others_run_on(study, ends, kind, m
     assert study.result(1).status == "finished"
 
 
+def test_one_that_goes_on_beyond_its_steps_is_ended_at_once_though_it_is_deaf(study):
+    script = """trap "" TERM
+        printf '{"step": %d, "walked": 1}\\n' 4 5 >> "$1/metrics.jsonl"; sleep 60"""
+    study.add(0, command=["sh", "-c", script, "sh", "{folder}"], stop_seconds=60.0)
+    began = time.monotonic()
+    study.run(0)
+    assert study.result(0).kind == CODE
+    assert time.monotonic() - began < 30
+
+
 @pytest.mark.parametrize(
     ("lines", "steps", "message"),
     [

@@ -8,13 +8,16 @@ from fakes import FakeExecutor
 from study_files import load, plain_study
 
 from hpsearch import yaml_file
+from hpsearch.api.background import refuse_what_changes_nothing
+from hpsearch.api.driving import study_to_resume
 from hpsearch.audit import descent
-from hpsearch.errors import ConfigError
+from hpsearch.errors import ConfigError, UsageError
 from hpsearch.population.fitness import by_values
 from hpsearch.study.driver import open_driver
 from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial
 from hpsearch.study.stored_spec import HOW_A_PROGRAM_RUNS, spec_hash, spec_json, stored_study
+from hpsearch.study.view import open_view
 
 RATE = {"type": "float", "low": 0.1, "high": 1.0}
 BASE = {"command": ["python", "toy.py", "{config}"], "parameters": {"rate": 0.5}, "steps": 8}
@@ -89,6 +92,17 @@ def test_a_driver_notes_that_the_command_has_changed(tmp_path):
     (note,) = notes(command=RUN_BY["command"])
     assert note.endswith("in place of: python toy.py '{config}'")
     assert notes(command=RUN_BY["command"]) == []
+
+
+def test_a_running_study_is_resumed_with_a_corrected_command(tmp_path):
+    given = {"storage": f"sqlite:///{tmp_path}/study.db"}
+    study = load(tmp_path, **PROGRAM | given)
+    with open_driver(study, tmp_path / "runs", FakeExecutor(), on_event=lambda event: None):
+        view = open_view(study.spec.name, tmp_path / "runs")
+        with pytest.raises(UsageError, match="nothing to resume"):
+            refuse_what_changes_nothing(view, study, "resume")
+        load(tmp_path, **PROGRAM | given | {"base": BASE | {"command": RUN_BY["command"]}})
+        refuse_what_changes_nothing(view, study_to_resume(view), "resume")
 
 
 def test_a_program_says_how_many_gpus_its_job_needs(tmp_path):
