@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hpsearch.api.study_handle import StudyHandle as StudyHandle
     from hpsearch.api.study_handle import breed as breed
     from hpsearch.api.study_handle import create_study as create_study
-    from hpsearch.api.study_handle import list_studies as list_studies
     from hpsearch.api.study_handle import open_study as open_study
+    from hpsearch.api.study_reader import list_studies as list_studies
     from hpsearch.errors import HpsearchError as HpsearchError
     from hpsearch.game.fused_game import FusedGame as FusedGame
     from hpsearch.game.players import AGENTS as AGENTS
@@ -68,7 +68,7 @@ _PLACES: Final = {
     "build_trainer": "trainers.algorithms",
     "create_study": "api.study_handle",
     "cross_play": "api.matches",
-    "list_studies": "api.study_handle",
+    "list_studies": "api.study_reader",
     "load_player": "api.player",
     "open_study": "api.study_handle",
     "read_config": "trainers.config",

@@ -8,7 +8,7 @@ game has ``reposition``, each coordinate's minimum is 0 in the positions that it
 import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from hpsearch.analysis.examination import (
     CPU,
     ExaminationPlan,
     ExaminedPlayer,
+    PlayerReport,
     examine,
     find_player,
     of_saved_players,
@@ -44,7 +45,8 @@ class Player:
 
     def __init__(self, examined: ExaminedPlayer, seed: int) -> None:
         """Take the policies; ``seed`` is that of scripted players who draw their moves."""
-        self._examined = examined
+        self.examined: Final = examined
+        """the policies as hpsearch itself uses them, which may change between versions"""
         self._noise = Stream(torch.tensor([derive_key(seed, "player")]))
 
     def __repr__(self) -> str:
@@ -52,23 +54,23 @@ class Player:
 
     @property
     def name(self) -> str:
-        return self._examined.name
+        return self.examined.name
 
     @property
     def place(self) -> Path | None:
         """Where its checkpoint or bundle lies; None of a scripted player."""
-        return self._examined.checkpoint
+        return self.examined.checkpoint
 
     @property
     def roles(self) -> tuple[str, ...]:
         """Which of host and agent it plays."""
-        policies = {"host": self._examined.host, "agent": self._examined.agent}
+        policies = {"host": self.examined.host, "agent": self.examined.agent}
         return tuple(role for role, policy in policies.items() if policy is not None)
 
     @property
     def game(self) -> GameConfig:
         """The game that it learned; scripted players know any."""
-        return self._examined.game
+        return self.examined.game
 
     def choose_coordinates(self, points: Points) -> tuple[int, ...]:
         """Return the coordinates that its host chooses, two or more, ascending.
@@ -120,24 +122,45 @@ class Player:
             host_policy,
             agent_policy,
             first._position(points),
-            max_steps=first._examined.max_steps if max_steps is None else max_steps,
+            max_steps=first.examined.max_steps if max_steps is None else max_steps,
             reposition=first.game.reposition,
             key=derive_key(seed, "played game"),
         )
         return transcript(game)
 
-    def evaluate(self, *, games: int = 4000) -> dict[str, Any]:
-        """Return rho against scripted players and what else is known, as `hpsearch evaluate`."""
-        check_positive(games=games)
-        plan = ExaminationPlan(games, match_moves=None, response_steps=None)
-        return plain_report(examine(self._examined, plan))
+    def evaluate(
+        self,
+        *,
+        games: int = 4000,
+        match_moves: int | None = None,
+        best_response: int | None = None,
+    ) -> dict[str, Any]:
+        """Return rho against scripted players and what else is known, as `hpsearch evaluate`.
+
+        With ``match_moves`` the published match is played for so many moves; with
+        ``best_response`` an opponent trains against each role alone for so many steps, which
+        UsageError refuses for scripted players.
+        """
+        return plain_report(self.examine(games, match_moves, best_response))
+
+    def examine(
+        self, games: int, match_moves: int | None, best_response: int | None
+    ) -> PlayerReport:
+        """Do what `evaluate` does; return what hpsearch itself uses, which may change."""
+        check_positive(games=games, match_moves=match_moves, best_response=best_response)
+        if best_response is not None and not self._is_learned:
+            raise UsageError(
+                f"{self.name} is scripted, and a best response learns by the configuration of the "
+                "player that it learns against; name a checkpoint, or leave out the best response"
+            )
+        return examine(self.examined, ExaminationPlan(games, match_moves, best_response))
 
     @property
     def _is_learned(self) -> bool:
-        return self._examined.checkpoint is not None
+        return self.examined.checkpoint is not None
 
     def _policy(self, role: str) -> Policy:
-        policy = self._examined.host if role == "host" else self._examined.agent
+        policy = self.examined.host if role == "host" else self.examined.agent
         if policy is None:
             raise UsageError(f"{self.name} plays as {' and '.join(self.roles)}, not as {role}")
         return policy

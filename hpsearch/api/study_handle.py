@@ -1,4 +1,4 @@
-"""A study in Python: what the commands do with one, and its trials as records and tables."""
+"""A study in Python: what the commands do with one; studies that are new or bred."""
 
 import threading
 import time
@@ -11,75 +11,38 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpsearch import yaml_file
-from hpsearch.api import background, deriving, notebook
+from hpsearch.api import background, deriving
 from hpsearch.api.arguments import check_positive
 from hpsearch.api.driving import failure_of, find_study, study_to_resume
 from hpsearch.api.foreground import drive_here
 from hpsearch.api.study_check import StudyCheck, check_study
+from hpsearch.api.study_reader import RUNS, StudyReader
 from hpsearch.cluster.machine import let_threads_wait
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.files import write_text
 from hpsearch.names import runs_option
-from hpsearch.report.listing import ListedStudy, table_rows
-from hpsearch.report.listing import list_studies as listed_studies
-from hpsearch.report.text import status_summary
-from hpsearch.report.trial_record import TrialRecord, trial_record
 from hpsearch.schema import to_plain
 from hpsearch.study.derived import BredSizes
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import StudySpec, load_spec
 from hpsearch.study.state import BUSY, FAILED
-from hpsearch.study.view import INTERRUPTED, Followed, StudyView, best_trial, open_view
+from hpsearch.study.view import INTERRUPTED, Followed
 from hpsearch.terminal import Terminal, say
 from hpsearch.trainers.config import TrainerConfig
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
-
     from hpsearch.analysis.confirmation import Confirmation
-    from hpsearch.analysis.lineage import Relative
-    from hpsearch.api.player import Player
 
-RUNS = Path("runs")
 GLANCE_SECONDS = 1.0  # between two looks at a study that is waited for
 QUESTION_SECONDS = 10.0  # between two questions whether one without a driver is to get one
 
 
-class StudyHandle:
+class StudyHandle(StudyReader):
     """A study of a file, or one that was started, as it is whenever something is asked of it.
 
     Everything is read anew by each call, and a driver may run meanwhile, here or elsewhere. What
     goes wrong is an `HpsearchError`, whose text is the sentence that the command line prints.
     """
-
-    def __init__(self, name_or_file: str | Path, runs: Path) -> None:
-        """Take a study file or the name of a started study below ``runs``; nothing is read yet."""
-        self._where = str(name_or_file)
-        self.runs = Path(runs)
-
-    def __repr__(self) -> str:
-        return f"StudyHandle({self._where!r}, runs={str(self.runs)!r})"
-
-    def _repr_html_(self) -> str:
-        return notebook.status_html(self.view)
-
-    @property
-    def is_file(self) -> bool:
-        return Path(self._where).suffix in (".yaml", ".yml")
-
-    @property
-    def name(self) -> str:
-        return load_spec(Path(self._where)).spec.name if self.is_file else self._where
-
-    @property
-    def folder(self) -> Path:
-        """The folder of all that the study writes but its database."""
-        return (self.runs / self.name).absolute()
-
-    def view(self) -> StudyView:
-        """Return the read model that hpsearch itself uses, which may change between versions."""
-        return open_view(self._where, self.runs)
 
     # Before it runs.
 
@@ -171,48 +134,6 @@ class StudyHandle:
         """
         background.enqueue(self.view(), self.runs, params)
 
-    # Looking at it.
-
-    def status(self) -> dict[str, Any]:
-        """Return how far it is and what it has cost; the keys are published and stay."""
-        return status_summary(self.view())
-
-    def trials(self) -> list[TrialRecord]:
-        """Return all trials by their numbers."""
-        view = self.view()
-        return [trial_record(view, trial) for trial in view.state.trials.values()]
-
-    def frame(self) -> "DataFrame":
-        """Return a row for each trial: state, objectives with their intervals, parameters.
-
-        Raises UsageError without pandas.
-        """
-        columns, *rows = table_rows(self.view())
-        return notebook.data_frame(rows, columns).set_index(columns[0])
-
-    def best(self) -> TrialRecord:
-        """Return the best finished trial, or a population's champion; HpsearchError if none is."""
-        view = self.view()
-        return trial_record(view, best_trial(view))
-
-    def lineage(self, trial: int | None = None) -> "list[Relative]":
-        """Return the line of first parents to a trial of a population, the champion's by default.
-
-        Raises UsageError if it is no population, or no such trial has finished.
-        """
-        from hpsearch.analysis.lineage import read_lineage
-
-        ancestry = read_lineage(self.view())
-        return ancestry.champions_line() if trial is None else ancestry.line(trial)
-
-    def plot_history(self) -> "Figure":
-        """Return the value of each finished trial, with the best so far; needs plotly."""
-        return notebook.history_figure(self.view())
-
-    def plot_learning(self) -> "Figure":
-        """Return the learning curves, the best in colour; needs plotly."""
-        return notebook.learning_figure(self.view())
-
     # What comes of it.
 
     def confirm(
@@ -273,17 +194,6 @@ class StudyHandle:
         if chosen.warning is not None:
             say(chosen.warning)
         return [bundle.folder for bundle in export_chosen(view, chosen, place, how)]
-
-    def player(self, trial: int | None = None) -> "Player":
-        """Return the players of a trial's newest checkpoint, of the best trial by default."""
-        from hpsearch.api.player import load_player  # it loads torch
-
-        view = self.view()
-        view.require_players()
-        number = best_trial(view).number if trial is None else trial
-        if number not in view.state.trials:
-            raise UsageError(f"the study {view.name} has no trial {number}")
-        return load_player(view.folder.trial(number).root)
 
 
 def _check_thread(what: str) -> None:
@@ -355,11 +265,6 @@ def _without_numpy(data: Any) -> Any:
     return data
 
 
-def list_studies(runs: str | Path = RUNS) -> list[ListedStudy]:
-    """Return every study that was started below a folder, whatever has become of it."""
-    return list(listed_studies(Path(runs)))
-
-
 def breed(
     studies: Sequence[StudyHandle | str | Path] | StudyHandle | str | Path,
     *,
@@ -381,7 +286,7 @@ def breed(
         raise UsageError("name at least one study, whose best a population begins with")
     check_positive(members=members, interval=interval, trials=trials)
     views = [
-        study.view() if isinstance(study, StudyHandle) else open_view(str(study), runs)
+        (study if isinstance(study, StudyHandle) else StudyReader(study, runs)).view()
         for study in studies
     ]
     sizes = BredSizes(members, interval, trials, seed)

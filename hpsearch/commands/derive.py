@@ -61,11 +61,11 @@ def confirm(
 ) -> int:
     from hpsearch.analysis.confirmation import plain_confirmation, print_confirmation
     from hpsearch.api import deriving
-    from hpsearch.study.view import open_view
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.terminal import Terminal
 
     confirmed = deriving.confirm(
-        open_view(study, runs),
+        StudyReader(study, runs).view(),
         runs,
         top=top,
         seeds=seeds,
@@ -115,11 +115,11 @@ def replay(
     from hpsearch.analysis import replay as replaying
     from hpsearch.analysis.lineage import num_mixed, read_lineage
     from hpsearch.api import deriving
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.cluster.study_dir import StudyDir, pin
-    from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
-    view = open_view(study, runs)
+    view = StudyReader(study, runs).view()
     view.require_players()
     ancestry = read_lineage(view)
     number = deriving.replayed_trial(view, ancestry, trial)
@@ -173,12 +173,12 @@ def breed(
     from hpsearch.api.background import leave_to_driver
     from hpsearch.api.deriving import begin_bred
     from hpsearch.api.foreground import drive_here
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.commands.ending import say_the_end
     from hpsearch.study.derived import BredSizes
-    from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
-    views = [open_view(study, runs) for study in studies]
+    views = [StudyReader(study, runs).view() for study in studies]
     bred = begin_bred(views, name, runs, BredSizes(members, interval, trials, seed))
     name = bred.spec.name
     if submit:

@@ -68,11 +68,11 @@ def export(
     as_json: bool,
 ) -> None:
     from hpsearch.api.exporting import choose_trials, conditions, export_chosen
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.export.text import print_verdict
-    from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 
-    view = open_view(study, runs)
+    view = StudyReader(study, runs).view()
     if output is not None:
         check_places(output)
     if form is not None and as_json:
@@ -153,11 +153,11 @@ def report(
     games: int,
     best_response: int | None,
 ) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.page.material import gather
     from hpsearch.report.page.page import page_text, plotly_js
     from hpsearch.report.page.search import check_comparable
-    from hpsearch.study.view import open_view
 
     if output is not None and output.suffix not in (".html", ".htm"):
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
@@ -165,8 +165,8 @@ def report(
         raise UsageError(f"there is no folder {output.parent} for the page; make it first")
     program = plotly_js()
     elsewhere = runs_option(runs)
-    view = open_view(study, runs)
-    beside = None if other is None else open_view(other, runs)
+    view = StudyReader(study, runs).view()
+    beside = None if other is None else StudyReader(other, runs).view()
     if beside is not None:
         check_comparable(view, beside)
     path = view.folder.report if output is None else output

@@ -100,11 +100,11 @@ def audit(study: str, runs: Path, *, deep: bool, as_json: bool) -> int:
     examples=["quickstart --dry-run"],
 )
 def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.cluster.garbage import KINDS, find_garbage, remove
     from hpsearch.cluster.study_dir import pinned
-    from hpsearch.study.view import open_view
 
-    view = open_view(study, runs)
+    view = StudyReader(study, runs).view()
     garbage = find_garbage(view.folder, ended_trials(view), now=time.time(), traces=traces)
     if not dry_run:
         for leftover in garbage:

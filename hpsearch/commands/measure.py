@@ -39,10 +39,11 @@ MOST_LINES: Final = 100  # of what differs
     argument(
         "player",
         "CHECKPOINT",
-        "checkpoint, folder of a trial (its newest one), name of a scripted player, or a bundle "
-        "that export wrote, whose certificate is measured again",
+        "checkpoint, folder of a trial (its newest one), study (its best trial), name of a "
+        "scripted player, or a bundle that export wrote, whose certificate is measured again",
         Path,
     ),
+    RUNS,
     option(
         "--match-steps N", "moves of the published match; 0 leaves it out; default: 10000", count
     ),
@@ -71,6 +72,7 @@ MOST_LINES: Final = 100  # of what differs
 )
 def evaluate(
     player: Path,
+    runs: Path,
     *,
     match_steps: int | None,
     games: int | None,
@@ -83,7 +85,7 @@ def evaluate(
 ) -> None:
     from hpsearch.analysis.blowup_tree import host_tree
     from hpsearch.analysis.evaluation_text import plain_report, print_report
-    from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
+    from hpsearch.api.player import load_player
     from hpsearch.export.reading import bundles_in
     from hpsearch.terminal import Terminal
     from hpsearch.trainers.match import PUBLISHED
@@ -106,18 +108,12 @@ def evaluate(
             "out --tree-start"
         )
     check_output(tree, "a tree", (".txt",))
-    examined = find_player(player, CPU)
-    if best_response is not None and examined.checkpoint is None:
-        raise UsageError(
-            f"{examined.name} is scripted, and a best response learns by the configuration of "
-            "the player that it learns against; name a checkpoint, or leave out --best-response"
-        )
+    loaded = load_player(player, runs=runs)
     tree_start = tree_start or "E6"
-    drawn = None if tree is None else host_tree(examined, tree_start)
+    drawn = None if tree is None else host_tree(loaded.examined, tree_start)
     moves = PUBLISHED.num_moves if match_steps is None else match_steps
-    plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
-    report = examine(examined, plan)
-    samples = _sample_games(examined, show_games)
+    report = loaded.examine(games or NUM_GAMES, moves or None, best_response)
+    samples = _sample_games(loaded.examined, show_games)
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": samples}, indent=1))
     else:
@@ -125,7 +121,7 @@ def evaluate(
         for game in samples:
             print(f"\n{game}")
     if tree is not None and drawn is not None:
-        _write_tree(tree, drawn, f"{tree_start}, {examined.name}")
+        _write_tree(tree, drawn, f"{tree_start}, {loaded.name}")
 
 
 def _write_tree(output: Path, drawn: "Tree", title: str) -> None:

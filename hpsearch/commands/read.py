@@ -5,17 +5,12 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpsearch import files
 from hpsearch.cluster.failures import stop_flag
 from hpsearch.commands.command import JSON, RUNS, STUDY, check_output, command, flag, option, period
-from hpsearch.errors import StorageUnavailableError
 from hpsearch.names import runs_option
 from hpsearch.printable import PrintableStream
-
-if TYPE_CHECKING:
-    from hpsearch.study.view import StudyView
 
 
 @command(
@@ -32,47 +27,30 @@ if TYPE_CHECKING:
     examples=["quickstart --watch", "quickstart --json"],
 )
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.report.progress import Watcher
     from hpsearch.report.text import print_status, status_summary
     from hpsearch.study.state import BUSY, PAUSED
     from hpsearch.terminal import Terminal
 
+    reader = StudyReader(study, runs)
+    if every is None and as_json:
+        print(json.dumps(reader.status()), flush=True)
+        return
     if every is None:
-        view = _look(study, runs)
-        summary = status_summary(view)
-        if as_json:
-            print(json.dumps(summary), flush=True)
-        else:
-            print_status(Terminal(), view, summary)
+        view = reader.view()
+        print_status(Terminal(), view, status_summary(view))
         return
     watcher = Watcher(Terminal(), as_json=as_json)
     with stop_flag((signal.SIGINT,)) as flag:
         while not flag.is_set:
-            view = _look(study, runs)
+            view = reader.view()
             is_over = view.state.status not in (*BUSY, PAUSED)
             watcher.show(view, is_over=is_over)
             if is_over:
                 return
             flag.rest(every)
     raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back
-
-
-def _look(name_or_file: str, runs: Path) -> "StudyView":
-    """Return a study as it is; while its database is away, say at least what its driver does."""
-    from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.report.text import awaited_text
-    from hpsearch.study.spec import load_spec
-    from hpsearch.study.view import find_awaited, open_view
-
-    try:
-        return open_view(name_or_file, runs)
-    except StorageUnavailableError as error:
-        path = Path(name_or_file)
-        name = load_spec(path).spec.name if path.suffix in (".yaml", ".yml") else name_or_file
-        folder = StudyDir((runs / name).absolute())
-        start = find_awaited(folder)
-        driver = "no driver is there" if start is None else f"driver: {awaited_text(folder, start)}"
-        raise StorageUnavailableError(f"{error}; {driver}") from error
 
 
 @command(
@@ -89,18 +67,17 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
     examples=["quickstart", "quickstart --csv > trials.csv"],
 )
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.report.listing import write_csv
     from hpsearch.report.trial_record import plain_record
-    from hpsearch.study.view import list_lines, open_view
+    from hpsearch.study.view import list_lines
     from hpsearch.terminal import Terminal
 
+    reader = StudyReader(study, runs)
     if as_json:
-        from hpsearch.api.study_handle import StudyHandle  # loads what runs studies, too
-
-        records = StudyHandle(study, runs).trials()
-        print(json.dumps([plain_record(record) for record in records], indent=1))
+        print(json.dumps([plain_record(record) for record in reader.trials()], indent=1))
         return
-    view = open_view(study, runs)
+    view = reader.view()
     # All cells are printable; a printable stream would look at each character again, and drop the
     # CR of the CRLF that ends a line of CSV.
     out = sys.stdout.stream if isinstance(sys.stdout, PrintableStream) else sys.stdout
@@ -115,23 +92,25 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> None:
 
 @command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])
 def best(study: str, runs: Path, *, as_json: bool) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.text import print_best
-    from hpsearch.report.trial_record import plain_record, trial_record
-    from hpsearch.study.view import best_trial, open_view
+    from hpsearch.report.trial_record import plain_record
+    from hpsearch.study.view import best_trial
     from hpsearch.terminal import Terminal, print_line
 
-    view = open_view(study, runs)
-    trial = best_trial(view)
+    reader = StudyReader(study, runs)
     if as_json:
-        print(json.dumps(plain_record(trial_record(view, trial)), indent=1))
-    else:
+        print(json.dumps(plain_record(reader.best()), indent=1))
+        return
+    view = reader.view()
+    trial = best_trial(view)
+    if not view.study.is_program:
         export = f"hpsearch export {view.name}{runs_option(runs)}"
         unknown = [f"beside other players it is measured by: {export}"]
-        if not view.study.is_program:
-            for sentence in standing_verdict(view, trial) or unknown:
-                print_line(Terminal(), sentence)
-        print_best(Terminal(), view, trial)
+        for sentence in standing_verdict(view, trial) or unknown:
+            print_line(Terminal(), sentence)
+    print_best(Terminal(), view, trial)
 
 
 @command(
@@ -141,10 +120,11 @@ def best(study: str, runs: Path, *, as_json: bool) -> None:
     examples=["", "--runs /scratch/me/runs --json"],
 )
 def ls(runs: Path, *, as_json: bool) -> None:
-    from hpsearch.report.listing import list_studies, study_table
+    from hpsearch.api.study_reader import list_studies
+    from hpsearch.report.listing import study_table
     from hpsearch.terminal import Terminal, print_whole
 
-    listed = list(list_studies(runs))
+    listed = list_studies(runs)
     if as_json:
         print(json.dumps([asdict(row) for row in listed], indent=1))
     elif listed:
@@ -167,11 +147,11 @@ def lineage(
     study: str, runs: Path, *, trial: int | None, show_all: bool, output: Path | None, as_json: bool
 ) -> None:
     from hpsearch.analysis.lineage import plain_lineage, print_lineage, read_lineage, write_lineage
-    from hpsearch.study.view import open_view
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.terminal import Terminal, say
 
     check_output(output, "descent", (".json",))
-    ancestry = read_lineage(open_view(study, runs))
+    ancestry = read_lineage(StudyReader(study, runs).view())
     whose = ancestry.champion if trial is None else trial
     line = [] if whose is None else ancestry.line(whose)
     plain = plain_lineage(ancestry, line)

@@ -122,12 +122,11 @@ def tick(study: str, runs: Path) -> None:
     trains=True,
 )
 def submit(study: str, runs: Path) -> None:
-    from hpsearch.api.background import leave_to_driver
-    from hpsearch.api.driving import find_study
+    from hpsearch.api.study_handle import StudyHandle
 
-    loaded, _ = find_study(study, runs)
-    if not leave_to_driver(loaded, runs):
-        print(f"{loaded.spec.name}: nothing is left to do")
+    handle = StudyHandle(study, runs)
+    if not handle.submit():
+        print(f"{handle.name}: nothing is left to do")
 
 
 def request(verb: "Verb", study: str, runs: Path) -> None:
@@ -186,15 +185,15 @@ def enqueue(study: str, settings: Sequence[str], runs: Path) -> None:
     examples=["quickstart"],
 )
 def track(study: str, runs: Path, *, is_watching: bool) -> None:
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.api.tracking import track_on, track_once
-    from hpsearch.study.view import open_view
     from hpsearch.terminal import say
 
     if is_watching:
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as stop:
             track_on(study, runs, stop, say)
         return
-    view = open_view(study, runs)
+    view = StudyReader(study, runs).view()
     print(f"{view.name}: {track_once(view)} trials had something new")
 
 
@@ -214,12 +213,13 @@ def track(study: str, runs: Path, *, is_watching: bool) -> None:
 )
 def notify(study: str, runs: Path, *, occasion: "Occasion | None", place: int | None) -> int:
     from hpsearch.api.notices import due_notices, send_notice
+    from hpsearch.api.study_reader import StudyReader
     from hpsearch.report.text import print_status, status_summary
-    from hpsearch.study.view import open_view, unstarted_view
+    from hpsearch.study.view import unstarted_view
     from hpsearch.terminal import say, to_text
 
     try:
-        view = open_view(study, runs)
+        view = StudyReader(study, runs).view()
     except errors.NotStartedError:
         view = unstarted_view(Path(study), runs)
     text = to_text(lambda console: print_status(console, view, status_summary(view)))

@@ -99,6 +99,8 @@ def test_a_player_is_measured_as_by_the_command():
     assert measured["games"] == 60
     metrics = measured["roles"]["host"]["evaluation"]["metrics"]
     assert metrics["rho/host/choose_first"]["value"] < metrics["rho/host/random"]["value"]
+    with pytest.raises(UsageError, match="all_coord is scripted, and a best response learns by"):
+        hpsearch.load_player("all_coord").evaluate(best_response=100)
 
 
 @pytest.mark.parametrize(

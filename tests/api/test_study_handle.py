@@ -46,6 +46,9 @@ def test_a_study_run_from_python_is_that_of_the_command_line(folder, study):
     assert [listed.study for listed in package.list_studies()] == ["tiny"]
     assert repr(package.open_study("tiny.yaml")) == "StudyHandle('tiny.yaml', runs='runs')"
     assert study.player().name.startswith(f"tiny/{best['trial']} at step ")
+    measured = study.player().evaluate(games=60)
+    printed = read(folder, "evaluate", "tiny", "--games", "60", "--match-steps", "0")
+    assert {**measured, "sample_games": []} == printed
 
 
 @pytest.mark.slow

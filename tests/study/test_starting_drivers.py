@@ -151,7 +151,7 @@ def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None
     def away(name_or_file: str, runs: Path) -> None:
         raise StorageUnavailableError("the database is away")
 
-    monkeypatch.setattr("hpsearch.study.view.open_view", away)
+    monkeypatch.setattr("hpsearch.api.study_reader.open_view", away)
     for named in (study.spec.name, str(study.path)):
         with pytest.raises(StorageUnavailableError) as error:
             read.status.function(named, runs, as_json=False, every=None)
