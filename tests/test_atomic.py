@@ -3,13 +3,14 @@
 import errno
 import os
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import FEW, do_together, read_json, write_json, write_text
+from hpsearch.files import FIRST, do_together, read_json, write_json, write_text
 
 
 def names(folder: Path) -> set[str]:
@@ -87,7 +88,9 @@ def test_work_that_waits_for_the_disk_is_done_together_and_its_fault_is_heard():
     done, waiting = [], threading.Barrier(4, timeout=30)
 
     def work(number: int) -> None:
-        if number < 4:
+        if number < FIRST:
+            time.sleep(0.001)  # as for a disk
+        elif number < FIRST + 4:
             waiting.wait()  # as many at a time: one after another they would wait for ever
         if number == 30:
             raise DiskError("full")
@@ -96,6 +99,14 @@ def test_work_that_waits_for_the_disk_is_done_together_and_its_fault_is_heard():
     with pytest.raises(DiskError, match="full"):
         do_together([partial(work, number) for number in range(40)])
     assert sorted(done) == [number for number in range(40) if number != 30]
-    few: list[int] = []
-    do_together([partial(few.append, number) for number in range(FEW)])
-    assert few == [*range(FEW)]
+
+
+def test_work_that_waits_for_nothing_is_done_by_one_thread():
+    threads = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        sum(range(10_000))
+
+    do_together([work] * 100)
+    assert threads == [threading.current_thread()] * 100

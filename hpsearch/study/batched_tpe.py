@@ -41,15 +41,31 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 
 
-class LazyRng(LazyRandomState):
-    """A random state that is made when it is first asked for, which takes as long as a draw."""
+@dataclass
+class SharedRng:
+    state: np.random.RandomState = field(default_factory=np.random.RandomState)
+    user: "TurnOfRng | None" = None
 
-    def __init__(self, seed: int) -> None:
+
+class TurnOfRng(LazyRandomState):
+    """A random state of a seed for one suggestion, which all suggestions of a study use in turn.
+
+    To make one of its own would take as long as the rest of the suggestion. Once another suggestion
+    draws, this one may not draw any more.
+    """
+
+    def __init__(self, shared: SharedRng, seed: int) -> None:
         super().__init__()
-        self._seed = seed
+        self._shared = shared
+        self._seed: int | None = seed  # None once it was used
 
-    def _set_rng(self) -> None:
-        self._rng = np.random.RandomState(self._seed)
+    @property
+    def rng(self) -> np.random.RandomState:
+        if self._shared.user is not self:
+            assert self._seed is not None, "another suggestion has drawn meanwhile"
+            self._shared.state.seed(self._seed)
+            self._shared.user, self._seed = self, None
+        return self._shared.state
 
 
 @dataclass(frozen=True)
@@ -96,6 +112,7 @@ class Fits:
     """by the names of the parameters that are suggested together"""
     good: list[FrozenTrial] = field(default_factory=list)
     num_finished: int = -1  # when it was found which are good
+    rng: SharedRng = field(default_factory=SharedRng)
 
 
 class BatchedTPESampler(TPESampler):
@@ -110,7 +127,7 @@ class BatchedTPESampler(TPESampler):
     def seeded(self, seed: int) -> "BatchedTPESampler":
         """Return the same with another seed; to make one takes a good part of a suggestion."""
         other = copy(self)
-        other._rng = LazyRng(seed)
+        other._rng = TurnOfRng(self._fits.rng, seed)
         other._random_sampler = copy(self._random_sampler)
         other._random_sampler._rng = other._rng
         return other
