@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hpsearch.analysis.candidates import finished
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.report.text import print_status, status_summary
 from hpsearch.study.view import StudyView
@@ -39,6 +38,7 @@ def data_frame(
 
 def history_figure(view: StudyView) -> "Figure":
     """Return the value of each finished trial by the first objective, and the best so far."""
+    from hpsearch.analysis.candidates import finished  # it loads numpy, which no status needs
     from hpsearch.report.page.search import history_chart
 
     if not finished(view):
