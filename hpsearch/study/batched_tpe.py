@@ -41,10 +41,10 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 
 
-@dataclass
 class SharedRng:
-    state: np.random.RandomState = field(default_factory=np.random.RandomState)
-    user: "TurnOfRng | None" = None
+    def __init__(self) -> None:
+        self.state = np.random.RandomState()
+        self.user: TurnOfRng | None = None
 
 
 class TurnOfRng(LazyRandomState):
