@@ -78,15 +78,23 @@ def _look_up(
                 reward[q], done[q], last[q], first, age, num_games, gamma[q], n_step
             )
             after = (first + moves * num_games) % num_places
-            drawn_points[q, b] = points[q, first]
-            drawn_observation[q, b] = observation[q, first]
+            for n in range(points.shape[2]):
+                _copy(points[q, first, n], drawn_points[q, b, n])
+            _copy(observation[q, first], drawn_observation[q, b])
             drawn_subset[q, b] = subset[q, first]
             drawn_action[q, b] = action[q, first]
             drawn_reward[q, b] = total
-            next_observation[q, b] = observation[q, after]
+            _copy(observation[q, after], next_observation[q, b])
             next_subset[q, b] = subset[q, after]
             drawn_discount[q, b] = discount
             drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
+
+
+@scalar
+def _copy(source: Floats | Int32s, target: Floats | Int32s) -> None:
+    """Copy numbers: where a slice is assigned, numba compiles its error's text, for 4 seconds."""
+    for i in range(len(source)):
+        target[i] = source[i]
 
 
 @scalar
