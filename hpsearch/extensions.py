@@ -91,6 +91,16 @@ def _by_kind() -> dict[Kind, dict[str, Extension]]:
     return {kind: _named(kind, points.select(group=f"hpsearch.{kind}")) for kind in KINDS}
 
 
+def unknown_groups() -> "list[EntryPoint]":
+    """Return what packages announce for hpsearch in groups that there are not."""
+    from importlib.metadata import entry_points
+
+    known = {f"hpsearch.{kind}" for kind in KINDS}
+    points = entry_points()
+    groups = sorted(name for name in points.groups if name.startswith("hpsearch."))
+    return [point for name in groups if name not in known for point in points.select(group=name)]
+
+
 def forget_installed() -> None:
     """Ask again for the packages that there are, at the next question."""
     _by_kind.cache_clear()

@@ -133,9 +133,9 @@ def test_wrong_requests_are_refused(searched):
     assert "no study 'missing'" in refused(searched, "breed", "small", "missing", code=2)
     assert "small is named twice" in refused(searched, "breed", "small", "small", code=2)
     message = refused(searched, "breed", "small", "--name", "other", code=4)
-    assert "belongs to a study that is no bred study; give --name" in message
+    assert "belongs to a study that is no bred study; give another name" in message
     message = refused(searched, "breed", "small", "other", "--members", "1", "--name", "x", code=2)
-    assert "--members must be at least 2" in message
+    assert "members must be at least 2" in message
     message = refused(searched, "breed", "small", "--interval", "7", "--name", "x", code=2)
-    assert "--interval must be a multiple of 20" in message
+    assert "interval must be a multiple of 20" in message
     assert not (searched / "runs/x").exists()

@@ -162,6 +162,13 @@ def test_people_read_a_line_a_check_and_a_summary(place, capsys):
     assert lines[-1].endswith("put the errors right before a study is run")
 
 
+def test_a_command_that_is_not_there_is_named(place):
+    write_study(place, {"notify": [{"name": "command", "command": ["no-such"]}]})
+    right, missing = look("study.yaml")["study"]
+    assert (right.level, missing.level) == ("ok", "warning")
+    assert "a command of notify names no-such, which is not there" in missing.sentence
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [

@@ -171,6 +171,7 @@ POINTS = {
     "rewards": {"removed": "tried_parts:removed", "gone": "tried_parts:Gone"},
     "hosts": {"balanced": "tried_parts:host"},
     "agents": {"last": "tried_parts:agent"},
+    "reward": {"removed": "tried_parts:removed"},
 }
 
 
@@ -330,9 +331,15 @@ RANDOM = options.RandomOptions("random")
 @pytest.mark.usefixtures("folders")
 def test_doctor_and_provenance_name_the_packages() -> None:
     assert versions()["tried"] == "1.2"
-    found = {str(finding) for finding in check_extensions()}
+    findings = [*check_extensions()]
+    found = {str(finding) for finding in findings}
     assert any("reward removed (tried 1.2)" in text for text in found), found
     assert any("no licence" in text for text in found)
+    assert any(
+        "removed of the package tried is announced as hpsearch.reward, which is none of" in text
+        for text in found
+    )
+    assert {finding.level for finding in findings} == {"ok", "warning"}, "other studies can run"
 
 
 @pytest.mark.slow
@@ -349,7 +356,7 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     assert "sampler uniform (tried 1.2)" in json.loads(plain)["extensions"]
     done = hpsearch(tmp_path, "run", "study.yaml", "--no-export", env=path)
     assert "best: trial" in done.stdout
-    assert "reward gone" in hpsearch(tmp_path, "doctor", env=path, code=1).stdout
+    assert "reward gone" in hpsearch(tmp_path, "doctor", env=path).stdout
     write_trainer(tmp_path, {"reward": "gone"})
     failed = hpsearch(tmp_path, "train", "trainer.yaml", env=path, code=None)
     assert "gone cannot be loaded from the package tried 1.2" in failed.stderr

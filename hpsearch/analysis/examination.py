@@ -218,7 +218,7 @@ def _matches(
 def _yardstick(role: str, policy: Policy, player: ExaminedPlayer) -> Yardstick | str:
     game, rows = player.game, player.game.max_num_points
     if not player.is_deterministic:
-        return "the player draws its moves, so it has no worst case"
+        return "the player draws its moves, or may do so, which has no worst case"
     if too_large := check_size(game.dimension, rows):
         return too_large
     return measure(role, policy, num_rows=rows, reposition=game.reposition, device=CPU)

@@ -243,7 +243,7 @@ def begin_bred(
         raise UsageError(f"{', '.join(twice)} is named twice; name each study once")
     name = name or f"{names[0]}{derived.BRED_SUFFIX}"
     if not is_name(name):
-        raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
+        raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give another one")
     folder = StudyDir((runs / name).absolute())
     bred = bred_study(views, folder, sizes)
     if folder.spec.exists():
@@ -262,12 +262,11 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: derived.Br
     least = max(MIN_MEMBERS, len(views))
     if members < least:
         raise UsageError(
-            f"--members must be at least {least}, one for each study and two in all, "
-            f"but is {members}"
+            f"members must be at least {least}, one for each study and two in all, but is {members}"
         )
     if numbers.trials is not None and numbers.trials < members:
         raise UsageError(
-            f"--trials must be at least --members, {members}, an interval of each, but is "
+            f"trials must be at least members, {members}, an interval of each, but is "
             f"{numbers.trials}"
         )
     founders = choose_founders(views, members)
@@ -280,14 +279,14 @@ def _check_begun(begun: Study, views: Sequence[StudyView], numbers: derived.Bred
     folders = {view.folder.root for view in views}
     of_others = folders != {Path(place).parents[3] for place in options.founders}
     known = {
-        "--members": (numbers.members, options.members),
-        "--interval": (numbers.interval, options.interval),
-        "--trials": (numbers.trials, begun.spec.budget.trials),
-        "--seed": (numbers.seed, begun.spec.seed),
+        "members": (numbers.members, options.members),
+        "interval": (numbers.interval, options.interval),
+        "trials": (numbers.trials, begun.spec.budget.trials),
+        "seed": (numbers.seed, begun.spec.seed),
     }
     other = [f"{key} {has}" for key, (asked, has) in known.items() if asked not in (None, has)]
     if of_others or other:
         what = "breeds the best of other studies" if of_others else f"has {', '.join(other)}"
         raise ConflictError(
-            f"{name} {what}; go on with it by: hpsearch run {name}, or give --name another name"
+            f"{name} {what}; go on with it by: hpsearch run {name}, or give another name"
         )

@@ -32,7 +32,7 @@ from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.random import derive_key
 from hpsearch.game.rules import MAX_COORDINATE, MAX_DIMENSION, GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
-from hpsearch.study.view import best_trial, open_view
+from hpsearch.study.view import StudyView, best_trial, open_view
 from hpsearch.trainers.playing import record_game, transcript
 from hpsearch.trainers.policies import Policy, Position, Turn
 
@@ -202,24 +202,31 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
     """Return a scripted player by its name, or the players of what lies at a path.
 
     That may be a checkpoint, the folder of a run or a trial (its newest one), a bundle that
-    `export` wrote, or a study, by its name below ``runs`` or its folder, whose best trial it is.
-    Raises UsageError or CorruptError if it is none of these.
+    `export` wrote, or a study, by its file, its name below ``runs`` or its folder, whose best trial
+    it is. Raises UsageError or CorruptError if it is none of these.
     """
+    if not isinstance(name_or_path, str | Path):
+        raise UsageError(f"a player is given by a name or a path, but this is {name_or_path!r}")
     path = Path(name_or_path)
     if str(name_or_path) in {*HOSTS, *AGENTS}:
         return Player(find_player(path, CPU), seed)
+    if path.suffix in (".yaml", ".yml"):
+        return Player(find_player(_best_of(open_view(str(path), Path(runs))), CPU), seed)
     for folder in (Path(runs) / path, path):
         if StudyDir(folder).spec.exists():
             view = open_view(folder.absolute().name, folder.absolute().parent)
-            view.require_players()
-            path = view.folder.trial(best_trial(view).number).root
-            return Player(find_player(path, CPU), seed)
+            return Player(find_player(_best_of(view), CPU), seed)
     bundles = bundles_in(path)
     if len(bundles) > 1:
         listed = ", ".join(map(str, bundles))
         raise UsageError(f"{path} holds several bundles; name one of them: {listed}")
     examined = _of_bundle(bundles[0]) if bundles else find_player(path, CPU)
     return Player(examined, seed)
+
+
+def _best_of(view: StudyView) -> Path:
+    view.require_players()
+    return view.folder.trial(best_trial(view).number).root
 
 
 def _of_bundle(folder: Path) -> ExaminedPlayer:

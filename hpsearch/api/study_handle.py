@@ -119,11 +119,12 @@ class StudyHandle(StudyReader):
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))
 
-    def retry(self, *, kinds: Collection[str] = (), trials: Collection[int] = ()) -> None:
+    def retry(self, *, kinds: Collection[str] | str = (), trials: Collection[int] = ()) -> None:
         """Try failed trials again as new ones, those of some kinds of failure or numbers, or all.
 
         Raises UsageError for an unknown kind or number, and where nothing is left to try again.
         """
+        kinds = (kinds,) if isinstance(kinds, str) else kinds
         background.retry(self.view(), self.runs, kinds, trials)
 
     def enqueue(self, params: Mapping[str, Any]) -> None:
@@ -132,6 +133,8 @@ class StudyHandle(StudyReader):
         It counts against the budget. Raises UsageError for values that the space does not hold, and
         for a population, which plans its trials itself.
         """
+        if not isinstance(params, Mapping):
+            raise UsageError(f"values are a dict by dotted path, but are {params!r}")
         background.enqueue(self.view(), self.runs, params)
 
     # What comes of it.

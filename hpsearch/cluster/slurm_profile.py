@@ -235,7 +235,8 @@ def _sbatch_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:
             remedy = f"say it by {key} instead" if key in keys else "the driver needs one CPU alone"
             yield f"sbatch.{name} is for hpsearch to give; {remedy}"
         elif name in OWN:
-            yield f"sbatch.{name} is for hpsearch to give, which could lose its jobs by it"
+            why = "which could lose its jobs by another one"
+            yield f"sbatch.{name} is for hpsearch to give, {why}; leave it out"
         elif longer:  # sbatch takes abbreviations
             yield f"sbatch must name options by their whole names, but {name} begins {longer[0]}"
         elif value is False:

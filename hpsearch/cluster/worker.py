@@ -24,7 +24,7 @@ from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
 from hpsearch.cluster.team import Team
-from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.errors import ConflictError, CorruptError, unknown_name
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.monitor.snapshot import JobPlace
@@ -194,11 +194,10 @@ class _Match:
             raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
         scripted = tuple(player.name for player in players if player.checkpoint is None)
         known = HOSTS if role == "host" else AGENTS
-        unknown = [name for name in scripted if name not in known]
-        if unknown:
-            raise ConflictError(
-                f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
-            )
+        for name in scripted:
+            if name not in known:
+                fault = unknown_name(f"scripted {role}", name, known)
+                raise ConflictError(f"{fault}; if a package of yours has it, install that here")
         learned = {
             player.name: load_player(self.study.checkpoint(player.checkpoint), role, self.device)
             for player in players

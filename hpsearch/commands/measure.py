@@ -39,8 +39,9 @@ MOST_LINES: Final = 100  # of what differs
     argument(
         "player",
         "CHECKPOINT",
-        "checkpoint, folder of a trial (its newest one), study (its best trial), name of a "
-        "scripted player, or a bundle that export wrote, whose certificate is measured again",
+        "checkpoint, folder of a trial (its newest one), study by name or file (its best trial), "
+        "name of a scripted player, or a bundle that export wrote, whose certificate is measured "
+        "again",
         Path,
     ),
     RUNS,

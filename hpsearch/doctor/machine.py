@@ -25,7 +25,7 @@ from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
-from hpsearch.extensions import ExtensionError, Kind, all_installed
+from hpsearch.extensions import KINDS, ExtensionError, Kind, all_installed, unknown_groups
 from hpsearch.files import flush
 from hpsearch.population.operators.options import CrossoverExtension, MutationExtension
 from hpsearch.schema import option_of
@@ -282,7 +282,15 @@ players, are functions"""
 
 
 def check_extensions() -> Iterator[Finding]:
-    """Load every part that other packages announce, as files that name it do."""
+    """Load every part that other packages announce, as files that name it do.
+
+    One that is broken is an error of files that name it, and harms no other.
+    """
+    for point in unknown_groups():
+        package = "" if point.dist is None else f" of the package {point.dist.name}"
+        groups = ", ".join(f"hpsearch.{kind}" for kind in KINDS)
+        note = f"{point.name}{package} is announced as {point.group}, which is none of {groups}"
+        yield warning(f"{note}; correct it there", "extensions")
     for part in all_installed():
         try:
             if part.kind in PLACES:
@@ -291,7 +299,7 @@ def check_extensions() -> Iterator[Finding]:
                 raise ExtensionError(f"{part} must be a function")
             yield ok(str(part), "extensions")
         except Exception as broken:  # whatever the code of another package raises
-            yield error(f"{part}: {broken}", "extensions")
+            yield warning(f"{part}: {broken}", "extensions")
 
 
 def _compare(name: str, installed: str, tested: str) -> Finding:

@@ -18,6 +18,7 @@ from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, HpsearchError
 from hpsearch.files import read_json
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.spec_warnings import command_warnings
 from hpsearch.study.view import open_view
 
 
@@ -47,6 +48,7 @@ def examine_all(
         return [*findings, error(str(fault), "study")]
     trials = f"{study.spec.budget.trials} trials of {study.spec.name}"
     findings.append(ok(f"{study.path} is right: {trials}", "study"))
+    findings += [warning(sentence, "study") for sentence in command_warnings(study)]
     findings += examine(_study_checks(study, runs, mounts))
     if has_error(findings):
         return [*findings, skipped("put the errors right before a job is tried", "job")]

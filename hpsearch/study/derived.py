@@ -49,7 +49,7 @@ REPLAY: Final = DerivedKind(
 BRED: Final = DerivedKind(
     "bred study",
     lambda study: study.spec.population is not None and bool(study.spec.population.founders),
-    "give --name another name",
+    "give another name",
 )
 
 
@@ -353,7 +353,7 @@ def _interval(configs: Sequence[TrainerConfig], wanted: int | None) -> int:
         return ceil(configs[0].steps / INTERVALS / multiple) * multiple
     if wanted % multiple:
         raise UsageError(
-            f"--interval must be a multiple of {multiple}, after which all founders are evaluated, "
+            f"interval must be a multiple of {multiple}, after which all founders are evaluated, "
             f"but is {wanted}"
         )
     return wanted

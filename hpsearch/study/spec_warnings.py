@@ -33,7 +33,7 @@ def warnings_of(study: Study) -> list[str]:
     if isinstance(study.executor, options.LocalOptions):
         sentences += _local_gpu_warnings(study, study.executor)
     sentences += _missing_packages(study)
-    sentences += _command_warnings(study)
+    sentences += command_warnings(study)
     prometheus = study.spec.prometheus
     if prometheus is not None and prometheus.token is None and not prometheus.is_local:
         sentences.append(
@@ -70,7 +70,7 @@ def _missing_packages(study: Study) -> Iterator[str]:
             yield f"{what} needs the package {package}; pip install 'hpsearch[{extra}]'"
 
 
-def _command_warnings(study: Study) -> Iterator[str]:
+def command_warnings(study: Study) -> Iterator[str]:
     """Name the programs and scripts of commands that are not there."""
     bases, folder = study.bases.values(), study.path.parent
     commands = [("base.command", base["command"]) for base in bases if study.is_program]

@@ -15,7 +15,12 @@ TRAINERS: dict[str, type[AnyTrainer]] = {"dqn": DQNTrainer, "ppo": PPOTrainer}
 def build_trainer(
     configs: Sequence[CommonConfig], ranks: Ranks = ALONE, actors: Actors | None = None
 ) -> AnyTrainer:
-    """Return a fresh trainer of one member for each of ``configs``, all of one shape."""
+    """Return a fresh trainer of one member for each of ``configs``, all of one shape.
+
+    Raises ValueError if there is none.
+    """
+    if not configs:
+        raise ValueError("a trainer needs at least one configuration, of its first member")
     return _trainer(configs[0])(configs, ranks=ranks, actors=actors)
 
 

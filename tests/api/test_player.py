@@ -139,6 +139,10 @@ def test_a_role_or_size_that_a_player_does_not_know_is_refused(pair):
 def test_what_is_no_player_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no folder"):
         hpsearch.load_player(tmp_path / "nothing")
+    with pytest.raises(UsageError, match="a player is given by a name or a path, but this is 5"):
+        hpsearch.load_player(5)
+    with pytest.raises(ValueError, match="needs at least one configuration"):
+        hpsearch.build_trainer([])
     (tmp_path / "certificate.json").write_text("{}")
     with pytest.raises((UsageError, CorruptError)):
         hpsearch.load_player(tmp_path)

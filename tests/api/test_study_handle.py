@@ -81,6 +81,7 @@ def test_its_players_are_those_of_the_bundle(study, tmp_path, monkeypatch):
     points = [(3, 0, 0), (0, 2, 1), (1, 0, 4)]
     (bundle,) = study.export(tmp_path / "best", games=60)
     players = [study.player(), package.load_player(bundle), package.load_player("tiny")]
+    players.append(package.load_player("tiny.yaml"))
     assert len({player.choose_coordinates(points) for player in players}) == 1
     with pytest.raises(UsageError, match="no trial 99"):
         study.player(99)
@@ -114,8 +115,14 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         study.confirm(top=0)
     with pytest.raises(UsageError, match="exclude each other"):
         study.export(trial=1, pareto=True)
+    with pytest.raises(UsageError, match="unknown kind of failure 'oom'"):
+        study.retry(kinds="oom")
+    with pytest.raises(UsageError, match="values are a dict by dotted path, but are 'a'"):
+        study.enqueue("a")
     with pytest.raises(UsageError, match="name at least one study"):
         package.breed([])
+    with pytest.raises(UsageError, match="members must be a whole number of at least 1, got 'x'"):
+        package.breed("tiny", members="x")
     caught = []
     thread = Thread(target=lambda: caught.append(refused_run(study)))
     thread.start()

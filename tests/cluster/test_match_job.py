@@ -253,7 +253,11 @@ def test_entrants_of_different_games_do_not_meet(study, plan, tmp_path, tiny_con
     [
         ((), CorruptError, "needs hosts"),
         (("zeillinger", "zeillinger"), CorruptError, "each name once"),
-        (("choose_first",), ConflictError, "choose_first is no scripted host; there are"),
+        (
+            ("choose_first",),
+            ConflictError,
+            "unknown scripted host 'choose_first'; valid: ",
+        ),
         (("random",), ConflictError, "needs a learned player"),
     ],
 )
