@@ -5,7 +5,8 @@ Barto, Reinforcement Learning (2018), section 7.1; minimax: Littman, Markov game
 multi-agent reinforcement learning (1994). Axes: P members, B transitions, A actions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,10 +15,10 @@ from hpsearch.game import rules
 from hpsearch.trainers import dqn_cpu
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
-from hpsearch.trainers.graphs import quickest
+from hpsearch.trainers.graphs import compiled, has_loops, quickest
 from hpsearch.trainers.learner import Learner, Scheduler
 from hpsearch.trainers.members import column, member_stream, prefixed
-from hpsearch.trainers.moves import Batch
+from hpsearch.trainers.moves import Batch, Targets
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.policies import build_net, legal_values
@@ -122,8 +123,11 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     ) -> None:
         super().__init__(configs, saved, ranks, actors)
         device, how = self.device, self.config.compile
-        self._value_of_best = quickest(best_value, dqn_cpu.best_value, device, "off")
-        self._difference = quickest(temporal_difference, dqn_cpu.temporal_difference, device, how)
+        self._backed_up = quickest(backed_up, dqn_cpu.backed_up, device, "off")
+        # What is written out, autograd cannot look into for anomalies.
+        is_by_hand = has_loops(device, how) and not self.config.detect_anomaly
+        by_autograd = partial(differentiate, compiled(temporal_difference, how))
+        self._differentiate = dqn_cpu.differentiate if is_by_hand else by_autograd
 
     def _learner(self, role: str) -> QLearner:
         return QLearner(role, self.configs, self.device, self.ranks)
@@ -150,15 +154,12 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         )
         target = self._target(learner, batch)
         features = learner.features(batch.observation, batch.subset)
-        values = learner.net.update_pass(features, training=True)
-        counts = batch.known | self._is_minimax(learner)
-        weight, delta = batch.weight * counts, learner.huber_delta[:, None]
-        loss, value, error = self._difference(
-            values, action=batch.action, target=target, weight=weight, delta=delta
-        )
-        numbers = learner.differentiate(loss, {"loss": loss, "value": value})
+        known = torch.ones_like(batch.known) if self._is_minimax(learner) else batch.known
+        targets = Targets(batch.action, target, batch.weight, known, learner.huber_delta)
+        loss, value, error = self._differentiate(learner.net, features, targets, learner.gradients)
+        numbers = learner.take(learner.gradients, {"loss": loss, "value": value})
         learner.descend(lr, self.step >= self.config.learning_starts, target_weights)
-        learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
+        learner.replay_buffer.reprioritise(batch.places, error)
         learner.statistics |= numbers
 
     @torch.no_grad()
@@ -166,8 +167,9 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         """Return r + discount * V(s'), float32 (P, B); r sums n moves."""
         if self._is_minimax(learner):
             return self._minimax_target(learner, batch.points, batch.subset)
-        bootstrap = self._best_value(learner, batch.next_observation, batch.next_subset)
-        return batch.reward + batch.discount * bootstrap
+        return self._back_up(
+            learner, batch.next_observation, batch.next_subset, batch.reward, batch.discount
+        )
 
     def _is_minimax(self, learner: QLearner) -> bool:
         return self.config.dqn.minimax and learner.name == "host"
@@ -185,20 +187,28 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             next_points, capped = kernel.move(points, subset, reply, self.config.reposition)
             done = rules.is_over(next_points) & ~capped
             reward = reward_of(points, next_points, done)
-            value = self._best_value(learner, kernel.observe(next_points), action)
-            target = reward + learner.gamma[:, None] * ~done * value
+            discount = learner.gamma[:, None] * ~done
+            observation = kernel.observe(next_points)
+            target = self._back_up(learner, observation, action, reward, discount)
             worst = torch.where(is_reply, torch.minimum(worst, target), worst)
         return worst
 
-    def _best_value(self, learner: QLearner, observation: Tensor, subset: Tensor) -> Tensor:
-        """Return Q_target(s, a*), float32 (P, B).
+    def _back_up(
+        self,
+        learner: QLearner,
+        observation: Tensor,
+        subset: Tensor,
+        reward: Tensor,
+        discount: Tensor,
+    ) -> Tensor:
+        """Return reward + discount * Q_target(s, a*), float32 (P, B).
 
         a* is the best legal action by the online network (double) or by the target network.
         """
         features = learner.features(observation, subset)
         values = learner.target_net.update_pass(features)
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
-        return self._value_of_best(values, chooser, learner.legal(subset))
+        return self._backed_up(values, chooser, learner.legal(subset), reward, discount)
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""
@@ -233,27 +243,27 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return self.learner("agent").replay_buffer
 
 
-def best_value(values: Tensor, chooser: Tensor, legal: Tensor) -> Tensor:
-    """Return what ``values`` say of the best ``legal`` action by ``chooser``, float32 (P, B).
+def backed_up(
+    values: Tensor, chooser: Tensor, legal: Tensor, reward: Tensor, discount: Tensor
+) -> Tensor:
+    """Return ``reward`` + ``discount`` * the value of the best ``legal`` action, float32 (P, B).
 
-    ``values`` and ``chooser`` are float32, ``legal`` bool, all (P, B, A). NaN counts as highest.
+    The best by ``chooser``, float32 (P, B, A) as ``values``, of which NaN counts as highest.
+    ``legal`` is bool (P, B, A).
     """
     best = legal_values(chooser, legal).argmax(dim=2, keepdim=True)
-    return values.gather(2, best).squeeze(2)
+    return reward + discount * values.gather(2, best).squeeze(2)
 
 
-def temporal_difference(
-    values: Tensor, *, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def temporal_difference(values: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
     """Return the loss (P,), the mean value (P,) and the errors (P, B) of actions taken.
 
-    ``values`` (P, B, A) are of all actions; ``action``, ``target`` and ``weight``, what each counts
-    in the loss, are (P, B); errors beyond ``delta`` (P, 1) count linearly.
+    ``values`` (P, B, A) are of all actions.
     """
-    value = values.gather(2, action[..., None]).squeeze(2)
-    error = value - target
-    loss = (weight * huber(error, delta)).mean(dim=1)
-    return loss, value.mean(dim=1), error
+    value = values.gather(2, targets.action[..., None]).squeeze(2)
+    error = value - targets.target
+    losses = targets.weight * targets.known * huber(error, targets.delta[:, None])
+    return losses.mean(dim=1), value.mean(dim=1), error * targets.known
 
 
 def huber(error: Tensor, delta: Tensor) -> Tensor:
@@ -261,3 +271,20 @@ def huber(error: Tensor, delta: Tensor) -> Tensor:
     size = error.abs()
     near = torch.minimum(size, delta)
     return near * (size - 0.5 * near)
+
+
+def differentiate(
+    difference: Callable[[Tensor, Targets], tuple[Tensor, Tensor, Tensor]],
+    net: Network,
+    features: Tensor,
+    targets: Targets,
+    out: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what ``difference`` does of a network's values, and fill ``out`` with the gradients.
+
+    These, (P, W), are of the loss that `temporal_difference`, or what is compiled of it, returns.
+    """
+    values = net.update_pass(features, training=True)
+    loss, value, error = difference(values, targets)
+    net.gradients(loss.sum(), out=out)  # over members: no member's gradient sees another
+    return loss.detach(), value.detach(), error.detach()

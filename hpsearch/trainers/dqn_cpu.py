@@ -3,28 +3,33 @@
 Axes: P members, B transitions, A actions.
 """
 
-from typing import Any
-
 import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched
+from hpsearch.trainers.moves import Targets
+from hpsearch.trainers.networks import Network
 
 HALF = np.float32(0.5)
 
 
-def best_value(values: Tensor, chooser: Tensor, legal: Tensor) -> Tensor:
-    best = torch.empty(values.shape[:2])
-    _best_value(*(tensor.numpy() for tensor in (values, chooser, legal, best)))
-    return best
+def backed_up(
+    values: Tensor, chooser: Tensor, legal: Tensor, reward: Tensor, discount: Tensor
+) -> Tensor:
+    target = np.empty(values.shape[:2], np.float32)
+    tensors = (values, chooser, legal, reward, discount)
+    _back_up(*[*(tensor.numpy() for tensor in tensors), target])
+    return torch.from_numpy(target)
 
 
 @batched
-def _best_value(values: Floats, chooser: Floats, legal: Bools, best: Floats) -> None:
-    for p in numba.prange(len(best)):
-        for b in range(best.shape[1]):
+def _back_up(
+    values: Floats, chooser: Floats, legal: Bools, reward: Floats, discount: Floats, target: Floats
+) -> None:
+    for p in numba.prange(len(target)):
+        for b in range(target.shape[1]):
             chosen = -1
             for a in range(values.shape[2]):
                 if not legal[p, b, a]:
@@ -34,63 +39,59 @@ def _best_value(values: Floats, chooser: Floats, legal: Bools, best: Floats) -> 
                     break
                 if chosen < 0 or chooser[p, b, a] > chooser[p, b, chosen]:
                     chosen = a
-            best[p, b] = values[p, b, max(chosen, 0)]
+            target[p, b] = reward[p, b] + discount[p, b] * values[p, b, max(chosen, 0)]
 
 
-def temporal_difference(
-    values: Tensor, *, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
+def differentiate(
+    net: Network, features: Tensor, targets: Targets, out: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    loss: Tensor
-    loss, value, error = _TemporalDifference.apply(values, action, target, weight, delta)  # type: ignore[no-untyped-call]
+    values, pull_back = net.differentiable_pass(features)
+    loss, value, error, slope = temporal_difference(values, targets)
+    pull_back(slope, out)
     return loss, value, error
 
 
-class _TemporalDifference(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        context: Any, values: Tensor, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        loss, value, error = torch.empty(len(values)), torch.empty(len(values)), target.clone()
-        gradients = torch.zeros_like(values)
-        tensors = (values, action, weight, delta, loss, value, error, gradients)
-        _temporal_difference(*(tensor.numpy() for tensor in tensors))
-        context.save_for_backward(gradients)
-        context.mark_non_differentiable(value, error)
-        return loss, value, error
-
-    @staticmethod
-    def backward(context: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, None, None, None, None]:
-        (gradients,) = context.saved_tensors
-        return gradients * grad[:, None, None], None, None, None, None
+def temporal_difference(values: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return, besides what dqn.py says, the loss's derivative by ``values``, (P, B, A)."""
+    num_members = len(values)
+    loss, mean = np.empty(num_members, np.float32), np.empty(num_members, np.float32)
+    error, slope = np.empty(values.shape[:2], np.float32), np.zeros(values.shape, np.float32)
+    given = [tensor.numpy() for tensor in (values, *targets)]
+    _temporal_difference(*[*given, loss, mean, error, slope])
+    from_numpy = torch.from_numpy
+    return from_numpy(loss), from_numpy(mean), from_numpy(error), from_numpy(slope)
 
 
 @batched
 def _temporal_difference(
     values: Floats,
     action: Int64s,
+    target: Floats,
     weight: Floats,
+    known: Bools,
     delta: Floats,
     loss: Floats,
     mean: Floats,
     error: Floats,
-    gradients: Floats,
+    slope: Floats,
 ) -> None:
-    """Fill ``loss`` and ``mean``, the mean value, both (P,), and the loss's ``gradients``.
+    """Fill ``loss`` and ``mean``, the mean value, both (P,), ``error`` (P, B) and ``slope``.
 
-    These, (P, B, A), hold 0 before; ``error`` (P, B) holds targets before and errors afterwards.
+    The latter, the loss's derivative (P, B, A), holds 0 before.
     """
     num_members, num_drawn = action.shape
     for p in numba.prange(num_members):
         total_loss, total = 0.0, 0.0  # in float64
         for b in range(num_drawn):
             value = values[p, b, action[p, b]]
-            difference = value - error[p, b]
+            difference = value - target[p, b]
             size = abs(difference)
-            slope, near = difference, size
-            if size > delta[p, 0]:
-                slope, near = np.copysign(delta[p, 0], difference), delta[p, 0]
+            bounded, near = difference, size
+            if size > delta[p]:
+                bounded, near = np.copysign(delta[p], difference), delta[p]
+            factor = weight[p, b] * np.float32(known[p, b])
             total += value
-            total_loss += weight[p, b] * near * (size - HALF * near)
-            error[p, b] = difference
-            gradients[p, b, action[p, b]] = weight[p, b] * slope / np.float32(num_drawn)
+            total_loss += factor * near * (size - HALF * near)
+            error[p, b] = difference * np.float32(known[p, b])
+            slope[p, b, action[p, b]] = factor * bounded / np.float32(num_drawn)
         loss[p], mean[p] = total_loss / num_drawn, total / num_drawn

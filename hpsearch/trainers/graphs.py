@@ -115,5 +115,9 @@ def quickest(
     how: Literal["off", "default"],
 ) -> Callable[Arguments, Result]:
     """Return ``loop``, the same in one pass, on a CPU; else, or to compile, see `compiled`."""
-    is_on_cpu = default_backend(device) == "cpu"
-    return loop if is_on_cpu and how == "off" else compiled(function, how)
+    return loop if has_loops(device, how) else compiled(function, how)
+
+
+def has_loops(device: torch.device, how: Literal["off", "default"]) -> bool:
+    """Return whether loops in one pass are quickest."""
+    return default_backend(device) == "cpu" and how == "off"

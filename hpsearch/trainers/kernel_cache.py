@@ -23,7 +23,7 @@ from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.rules import GameConfig
 from hpsearch.trainers import dqn_cpu, moves_cpu
 from hpsearch.trainers.config.optim import AdamArgs
-from hpsearch.trainers.moves import Rings
+from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
 
 LONGEST_SECONDS = 120.0
@@ -105,8 +105,8 @@ def _use_all(dimension: int) -> None:
     row, ints, true = weights, none[None], torch.ones(1, 1, dtype=torch.bool)
     rings = Rings(game.points, row[None], ints, ints, row, true, true)
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
-    dqn_cpu.best_value(row[None], row[None], true[None])
-    dqn_cpu.temporal_difference(row[None], action=ints, target=row, weight=row, delta=row)
+    dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
+    dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,26 @@
 """What updates on a CPU compute in another way than networks.py does, because it is quicker there.
 
+A member's layers with their derivatives, written out: beside products of these sizes autograd takes
+long. Products are oneDNN's: MKL, which torch calls by default, uses the widest instructions of
+Intel's processors only; on others oneDNN may take half the time.
+
 Axes: R rows, I inputs, O outputs.
 """
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+from hpsearch.trainers.config.net_arch import BATCH_NORM_MOMENTUM, NORM_EPS, NormKind
+from hpsearch.trainers.config.weight_layout import Affine
+
 Activation = Literal["none", "relu", "tanh"]
+
+NARROW: Final = 32
+"""inputs or outputs below which MKL is the quicker one, on every processor"""
 
 
 def is_available(device: torch.device) -> bool:
@@ -22,56 +34,280 @@ class LinearViews(NamedTuple):
     transposed: Tensor  # (O, I)
     bias: Tensor  # (O,)
 
-    @classmethod
-    def of(cls, weight: Tensor, bias: Tensor) -> "LinearViews":
-        """Return views, without gradients, of a weight (I, O) and a bias (O,)."""
-        weight = weight.detach()
-        return cls(weight, weight.T, bias.detach())
+
+class NormViews(NamedTuple):
+    """A norm of one member."""
+
+    scale: Tensor  # (O,)
+    shift: Tensor  # (O,)
+    moments: tuple[Tensor, Tensor] | None  # a batch norm's running mean and variance, (O,) each
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor, views: LinearViews, then: Activation) -> Tensor:
-    """Return (1, R, O) for x (1, R, I), weight (1, I, O) and bias (1, 1, O), activated.
+Views: TypeAlias = LinearViews | NormViews
 
-    ``views`` are of the same memory; ``weight`` and ``bias`` only take the gradients. By oneDNN:
-    MKL, which torch calls by default, uses the widest instructions of Intel's processors only; on
-    others oneDNN takes half the time.
+
+def views_of(affine: Affine, weight: Tensor, bias: Tensor, statistics: Tensor) -> Views:
+    """Return views, without gradients, of one member's weight (I, O) and bias (O,).
+
+    ``statistics`` (S,) are those of all its batch norms.
     """
-    if not torch.is_grad_enabled():
-        return _product(x, views.transposed, views.bias, then)
-    y: Tensor = _Linear.apply(x, weight, bias, views, then)  # type: ignore[no-untyped-call]
-    return y
+    weight, bias = weight.detach(), bias.detach()
+    if affine.kind == "linear":
+        return LinearViews(weight, weight.T, bias)
+    if affine.statistics is None:
+        return NormViews(weight[0], bias, None)
+    mean, var = statistics[affine.statistics :][: 2 * len(bias)].chunk(2)
+    return NormViews(weight[0], bias, (mean, var))
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        context: Any, x: Tensor, weight: Tensor, bias: Tensor, views: LinearViews, then: Activation
-    ) -> Tensor:
-        y = _product(x, views.transposed, views.bias, then)
-        # Not saved by autograd, which would notice it: no weight may move before the gradient.
-        context.then, context.views = then, views
-        context.save_for_backward(x, y)
+class Derivatives(NamedTuple):
+    inputs: tuple[Tensor | None, ...]  # None where none is asked for
+    weights: tuple[Tensor, ...] = ()  # of a layer's weight and bias
+
+
+class Step(NamedTuple):
+    """An operation, and what computes its derivatives from that of its output."""
+
+    output: Tensor
+    inputs: tuple[Tensor, ...]
+    derive: Callable[[Tensor], Derivatives]
+
+
+class Tape:
+    """The operations that some rows went through, to go back through."""
+
+    def __init__(self, given: Tensor, *, derives_given: bool) -> None:
+        """Begin with the rows ``given`` (R, I), whose own derivative may be asked for, too."""
+        self._given, self._derives_given = given, derives_given
+        self._steps: list[Step] = []
+
+    def needs(self, x: Tensor) -> bool:
+        """Return whether the derivative of ``x`` is asked for."""
+        return self._derives_given or x is not self._given
+
+    def note(self, step: Step) -> None:
+        self._steps.append(step)
+
+    def derive(self, grad: Tensor) -> tuple[Tensor | None, list[Tensor]]:
+        """Return the derivatives of what was given, and of weight and bias of layer after layer.
+
+        ``grad`` is that of the last output. No weight may have moved since.
+        """
+        # An operation in place gives the tensor that it got, which then stands here twice in turn.
+        by_tensor, weights = {id(self._steps[-1].output): grad}, []
+        for output, inputs, derive in reversed(self._steps):
+            derivatives = derive(by_tensor.pop(id(output)))
+            weights.append(derivatives.weights)
+            for x, part in zip(inputs, derivatives.inputs, strict=True):
+                if part is not None:
+                    more = by_tensor.get(id(x))
+                    by_tensor[id(x)] = part if more is None else part + more
+        in_order = [part for parts in reversed(weights) for part in parts]
+        return by_tensor.get(id(self._given)), in_order
+
+
+class TapedReader:
+    """Applies the next layer of one member to (R, I), as `networks.Reader` does of all members."""
+
+    def __init__(
+        self,
+        views: Iterator[Views],
+        tape: Tape | None,
+        *,
+        activation: Literal["relu", "tanh"],
+        training: bool,
+    ) -> None:
+        self._views, self._tape = views, tape
+        self._activation, self._training = activation, training
+
+    def linear(self, x: Tensor) -> Tensor:
+        return self._linear(x, "none")
+
+    def hidden(self, x: Tensor) -> Tensor:
+        return self._linear(x, self._activation)
+
+    def _linear(self, x: Tensor, then: Activation) -> Tensor:
+        views = next(self._views)
+        assert isinstance(views, LinearViews)
+        return _taped_linear(x, views, then, self._tape)
+
+    def norm(self, x: Tensor, kind: NormKind) -> Tensor:
+        y: Tensor
+        views = next(self._views)
+        assert isinstance(views, NormViews)
+        if views.moments is None:
+            y, *of_batch = torch.ops.aten.native_layer_norm.default(
+                x, [x.shape[1]], views.scale, views.shift, NORM_EPS
+            )
+        else:
+            y, *of_batch = torch.ops.aten.native_batch_norm.default(
+                *(x, views.scale, views.shift, *views.moments),
+                *(self._training, BATCH_NORM_MOMENTUM, NORM_EPS),
+            )
+        if self._tape is not None:
+            derive = partial(
+                _derive_norm,
+                x=x,
+                views=views,
+                of_batch=of_batch,
+                training=self._training,
+                needs_x=self._tape.needs(x),
+            )
+            self._tape.note(Step(y, (x,), derive))
         return y
 
-    @staticmethod
-    def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None, None]:
-        x, y = context.saved_tensors
-        if context.then == "relu":
-            grad = torch.ops.aten.threshold_backward(grad, y, 0)
-        elif context.then == "tanh":
-            grad = torch.ops.aten.tanh_backward(grad, y)
-        grad = grad.contiguous()  # of rows that are one memory oneDNN is slow
-        grad_x = _product(grad, context.views.weight) if context.needs_input_grad[0] else None
-        inputs, outputs = x[0].T, grad[0].T  # (I, R), (O, R)
-        # oneDNN copies its first factor, so it is the smaller one.
-        is_narrowing = len(outputs) < len(inputs)
-        grad_weight = _product(outputs, inputs).T if is_narrowing else _product(inputs, outputs)
-        return grad_x, grad_weight[None], grad.sum(dim=1, keepdim=True), None, None
+    def activation(self, x: Tensor) -> Tensor:
+        """Return ``x`` itself, changed: what comes before an activation, no derivative needs."""
+        y: Tensor = torch.relu_(x) if self._activation == "relu" else torch.tanh_(x)
+        if self._tape is not None:
+            derive = partial(_derive_activation, y=y, then=self._activation)
+            self._tape.note(Step(y, (x,), lambda grad: Derivatives((derive(grad),))))
+        return y
+
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        y = x + other
+        if self._tape is not None:
+            self._tape.note(Step(y, (x, other), lambda grad: Derivatives((grad, grad))))
+        return y
+
+    def dueling(self, x: Tensor) -> Tensor:
+        y = x[:, :1] + x[:, 1:] - x[:, 1:].mean(dim=1, keepdim=True)
+        if self._tape is not None:
+            self._tape.note(Step(y, (x,), _derive_dueling))
+        return y
+
+
+def _linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
+    if len(views.bias) >= NARROW:
+        return _product(x, views.transposed, views.bias, then)
+    # MKL is quick here if the few columns of its second factor are not side by side.
+    y = torch.addmm(views.bias, x, views.transposed.contiguous().T)
+    if then == "none":
+        return y
+    return torch.relu_(y) if then == "relu" else torch.tanh_(y)
+
+
+def _derive_linear(
+    grad: Tensor, *, x: Tensor, y: Tensor, views: LinearViews, then: Activation, needs_x: bool
+) -> Derivatives:
+    grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
+    num_inputs, num_outputs = views.weight.shape
+    grad_x = None
+    if needs_x:
+        is_narrow = num_outputs < NARROW
+        grad_x = torch.mm(grad, views.transposed) if is_narrow else _product(grad, views.weight)
+    product = torch.mm if min(num_inputs, num_outputs) < NARROW else _product_of
+    # oneDNN copies its first factor, so it is the smaller one; with MKL few columns are slow.
+    is_narrowing = num_outputs < num_inputs
+    grad_weight = product(grad.T, x).T if is_narrowing else product(x.T, grad)
+    return Derivatives((grad_x,), (grad_weight, grad.sum(dim=0)))
+
+
+def _derive_activation(grad: Tensor, *, y: Tensor, then: Activation) -> Tensor:
+    derived: Tensor
+    if then == "none":
+        return grad
+    if then == "relu":
+        derived = torch.ops.aten.threshold_backward.default(grad, y, 0)
+    else:
+        derived = torch.ops.aten.tanh_backward.default(grad, y)
+    return derived
+
+
+def _derive_norm(
+    grad: Tensor,
+    *,
+    x: Tensor,
+    views: NormViews,
+    of_batch: Sequence[Tensor],
+    training: bool,
+    needs_x: bool,
+) -> Derivatives:
+    mask = [needs_x, True, True]
+    if views.moments is None:
+        grad_x, *of_weights = torch.ops.aten.native_layer_norm_backward.default(
+            grad, x, [x.shape[1]], *of_batch, views.scale, views.shift, mask
+        )
+    else:
+        grad_x, *of_weights = torch.ops.aten.native_batch_norm_backward.default(
+            grad, x, views.scale, *views.moments, *of_batch, training, NORM_EPS, mask
+        )
+    return Derivatives((grad_x if needs_x else None,), tuple(of_weights))
+
+
+def _derive_dueling(grad: Tensor) -> Derivatives:
+    advantages = grad - grad.mean(dim=1, keepdim=True)
+    return Derivatives((torch.cat([grad.sum(dim=1, keepdim=True), advantages], dim=1),))
 
 
 def _product(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, then: Activation = "none"
 ) -> Tensor:
-    """Return the activation of x W^T + bias, (..., O), for x (..., I) and a weight (O, I)."""
+    """Return the activation of x W^T + bias, (R, O), for x (R, I) and a weight (O, I)."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, then, [], "")
     return y
+
+
+def _product_of(first: Tensor, second: Tensor) -> Tensor:
+    return _product(first, second.T)
+
+
+class Taped(torch.autograd.Function):
+    """Passes of members whose tapes autograd goes back through."""
+
+    @staticmethod
+    def forward(
+        context: Any,
+        run: Callable[[Sequence[Tensor], Sequence[Tape]], Tensor],
+        x: Tensor,
+        *weights: Tensor,
+    ) -> Tensor:
+        """Return what ``run`` makes of each member's x (R, I), and notes on its tape.
+
+        ``weights`` (P, rows, columns), in the order of the tapes, only take the derivatives.
+        """
+        members, needs_x = x.unbind(), context.needs_input_grad[1]
+        tapes = [Tape(rows, derives_given=needs_x) for rows in members]
+        context.tapes, context.shapes = tapes, [weight.shape for weight in weights]
+        return run(members, tapes)
+
+    @staticmethod
+    def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        derived = [tape.derive(rows) for tape, rows in zip(context.tapes, grad, strict=True)]
+        of_x, of_weights = zip(*derived, strict=True)
+        parts = zip(zip(*of_weights, strict=True), context.shapes, strict=True)
+        stacked = [torch.stack(members).view(shape) for members, shape in parts]
+        return None, torch.stack(of_x) if context.needs_input_grad[1] else None, *stacked
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, views: LinearViews, then: Activation) -> Tensor:
+    """Return (1, R, O) for x (1, R, I), weight (1, I, O) and bias (1, 1, O), activated.
+
+    ``views`` are of the same memory; ``weight`` and ``bias`` only take the gradients.
+    """
+    if not torch.is_grad_enabled():
+        return _linear(x[0], views, then)[None]
+    y: Tensor = Taped.apply(partial(_run_linear, views, then), x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+def _run_linear(
+    views: LinearViews, then: Activation, members: Sequence[Tensor], tapes: Sequence[Tape]
+) -> Tensor:
+    return _taped_linear(members[0], views, then, tapes[0])[None]
+
+
+def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | None) -> Tensor:
+    y = _linear(x, views, then)
+    if tape is not None:
+        needs_x = tape.needs(x)
+        derive = partial(_derive_linear, x=x, y=y, views=views, then=then, needs_x=needs_x)
+        tape.note(Step(y, (x,), derive))
+    return y
+
+
+def gradients(tapes: Sequence[Tape], slope: Tensor, out: Tensor) -> Tensor:
+    """Fill ``out`` (P, W) with the derivatives of all weights, by those of the values (P, R, O)."""
+    derived = [tape.derive(rows)[1] for tape, rows in zip(tapes, slope, strict=True)]
+    torch.cat([part.reshape(-1) for parts in derived for part in parts], out=out.view(-1))
+    return out

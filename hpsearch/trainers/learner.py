@@ -130,7 +130,10 @@ class Learner:
         Both are means over all ranks, found at once.
         """
         # The sum over members: no member's gradient sees another.
-        gradients = self.net.gradients(loss.sum(), out=self.gradients)
+        return self.take(self.net.gradients(loss.sum(), out=self.gradients), numbers)
+
+    def take(self, gradients: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take ``gradients`` (P, W) that have been computed; as `differentiate`."""
         told = {name: number.detach() for name, number in numbers.items()}
         if self.ranks.size > 1:
             num_weights = gradients.shape[1]

@@ -29,6 +29,16 @@ class Batch(NamedTuple):
     places: Tensor  # int64 (P, B): where the first moves lie in their ring
 
 
+class Targets(NamedTuple):
+    """What the values of the actions of a batch should be."""
+
+    action: Tensor  # int64 (P, B)
+    target: Tensor  # float32 (P, B)
+    weight: Tensor  # float32 (P, B), by which an error counts in the loss
+    known: Tensor  # bool (P, B): where false, neither loss nor errors know of the target
+    delta: Tensor  # float32 (P,): larger errors count linearly
+
+
 class Rings(NamedTuple):
     """What is stored of each move, as in `Transitions`, with Q rings of R places."""
 

@@ -10,8 +10,9 @@ O outputs, W weights and S statistics of one member. Padding is -1 and takes no 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Literal, assert_never
+from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 
 import torch
 from torch import Tensor
@@ -20,7 +21,15 @@ from torch.nn.functional import scaled_dot_product_attention
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import layers_cpu
 from hpsearch.trainers.config import players
-from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
+from hpsearch.trainers.config.net_arch import (
+    BATCH_NORM_MOMENTUM,
+    NORM_EPS,
+    Layer,
+    Linear,
+    Norm,
+    NormKind,
+    Residual,
+)
 from hpsearch.trainers.config.weight_layout import (
     Affine,
     Inputs,
@@ -81,10 +90,6 @@ def orthogonal(noise: Tensor, gain: float) -> Tensor:
     q = torch.where(r.diagonal(dim1=1, dim2=2)[:, None] < 0, -q, q)
     weights: Tensor = gain * (q.mT if is_wide else q)
     return weights.float().to(noise.device)
-
-
-NORM_EPS = 1e-5
-BATCH_NORM_MOMENTUM = 0.1
 
 
 class _NormByBatch(torch.autograd.Function):
@@ -179,6 +184,14 @@ class Reader:
             mean, var = x.mean(dim=2, keepdim=True), x.var(dim=2, keepdim=True, correction=0)
         return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
 
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        return x + other
+
+    def dueling(self, x: Tensor) -> Tensor:
+        """Return (P, R, O): the first of (P, R, 1 + O), plus the others with mean 0."""
+        value, advantages = x[..., :1], x[..., 1:]
+        return value + advantages - advantages.mean(dim=2, keepdim=True)
+
     def _norm_by_batch(
         self, x: Tensor, scale: Tensor, shift: Tensor, running_mean: Tensor, running_var: Tensor
     ) -> Tensor:
@@ -201,26 +214,24 @@ class Reader:
 
 
 class CPUReader(Reader):
-    """Applies the layers of one member, as is quickest in updates on a CPU."""
-
-    # In place: what comes before an activation, no derivative needs.
-    _activations: ClassVar = {"relu": torch.relu_, "tanh": torch.tanh_}
+    """Applies an encoder to one member, as is quickest in updates on a CPU."""
 
     def __init__(
         self,
         views: Iterator[Tensor],
         linear_views: Iterator[layers_cpu.LinearViews],
-        statistics: Tensor,
         *,
         activation: players.Activation,
-        training: bool,
     ) -> None:
-        super().__init__(views, statistics, activation=activation, training=training)
+        no_batch_norms = torch.empty(1, 0)
+        super().__init__(views, no_batch_norms, activation=activation, training=False)
         self._linear_views = linear_views
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
         size = encoder.num_points * inputs.dimension
-        return x[..., :size] if inputs.num_more == 0 else super().flatten(encoder, inputs, x)
+        if inputs.num_more > 0:
+            return super().flatten(encoder, inputs, x)
+        return x if x.shape[2] == size else x[..., :size]
 
     def linear(self, x: Tensor) -> Tensor:
         return layers_cpu.linear(x, *self._next_linear(), "none")
@@ -231,24 +242,12 @@ class CPUReader(Reader):
     def _next_linear(self) -> tuple[Tensor, Tensor, layers_cpu.LinearViews]:
         return next(self._views), next(self._views), next(self._linear_views)
 
-    def norm(self, x: Tensor, kind: NormKind) -> Tensor:
-        if kind == "layer_norm" or (self._training and x.shape[1] == 1):
-            return super().norm(x, kind)  # torch's knows no variance of a single row
-        width = x.shape[2]
-        start = self._position
-        self._position += 2 * width
-        mean, var = self._statistics[0, start : self._position].split(width)
-        scale, shift = next(self._views), next(self._views)
-        y: Tensor
-        y, *_ = torch.ops.aten.native_batch_norm.default(
-            *(x.squeeze(0), scale.flatten(), shift.flatten(), mean, var),
-            *(self._training, BATCH_NORM_MOMENTUM, NORM_EPS),
-        )
-        return y[None]
+
+AnyReader = Reader | layers_cpu.TapedReader
 
 
-def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
-    """Return the layer's output (P, R, O) for (P, R, I)."""
+def apply_layer(reader: AnyReader, layer: Layer, x: Tensor) -> Tensor:
+    """Return the layer's output (..., R, O) for (..., R, I)."""
     match layer:
         case Linear():
             return reader.hidden(x)
@@ -257,8 +256,8 @@ def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
         case Residual(width, kind):
             y = reader.activation(reader.norm(reader.linear(x), kind))
             y = reader.norm(reader.linear(y), kind)
-            skip = x if x.shape[2] == width else reader.norm(reader.linear(x), kind)
-            return reader.activation(y + skip)
+            skip = x if x.shape[-1] == width else reader.norm(reader.linear(x), kind)
+            return reader.activation(reader.add(y, skip))
 
 
 def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,13 +326,15 @@ def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tens
     """Return float32 (P, B, O) for observations float32 (P, B, I)."""
     weights_dtype = x.dtype
     x = apply_encoder(reader, tower.encoder, inputs, x)
+    return apply_layers(reader, tower, x, weights_dtype)
+
+
+def apply_layers(reader: AnyReader, tower: Tower, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return (..., B, O) for features (..., B, F)."""
     for layer in tower.layers:
         x = apply_layer(reader, layer, x)
-    x = reader.linear(x).to(weights_dtype)
-    if not tower.dueling:
-        return x
-    value, advantages = x[..., :1], x[..., 1:]
-    return value + advantages - advantages.mean(dim=2, keepdim=True)
+    x = reader.linear(x).to(dtype)
+    return reader.dueling(x) if tower.dueling else x
 
 
 WIDE = 128
@@ -343,6 +344,20 @@ WIDE = 128
 def _members(bank: Tensor) -> Sequence[Tensor]:
     """Return the rows (1, ...) of (P, ...); gradients of a single one need no copy."""
     return bank.split(1) if len(bank) > 1 else [bank]
+
+
+@dataclass(frozen=True)
+class _ByMember:
+    """A tower of which each member's weights are views of their own."""
+
+    num_encoding: int  # tensors of the encoder's weights, which come first
+    encoders: Sequence[Sequence[layers_cpu.LinearViews]]  # linear layers of each member
+    layers: Sequence[Sequence[layers_cpu.Views]]  # all that come after the encoder, of each member
+
+
+PullBack: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""fills its second argument (P, W) with the derivatives of something by all weights, by those of
+the values (P, R, O) of a pass, and returns it"""
 
 
 @dataclass(frozen=True)
@@ -387,10 +402,10 @@ class Network:
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
         self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
-        self._linear_views: list[list[list[layers_cpu.LinearViews]]] = []  # tower, member, layer
+        self._by_member: list[_ByMember] = []  # of each tower, where that is quicker
         if self._is_quicker_by_member():
             self._update = self._forward_by_member
-            self._linear_views = [self._linear_views_of(n) for n in range(len(self.towers))]
+            self._by_member = [self._members_of(tower) for tower in range(len(self.towers))]
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -412,8 +427,9 @@ class Network:
     def _apply(
         self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
     ) -> Tensor:
-        is_bf16 = self.arithmetic.precision == "bf16"
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=is_bf16):
+        if self.arithmetic.precision != "bf16":
+            return run(x, tower, training)
+        with torch.autocast(x.device.type, torch.bfloat16):
             return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
@@ -436,30 +452,64 @@ class Network:
         return not shares_moments and max(each.shape[1] for each in self.layout.affines) >= WIDE
 
     def _forward_by_member(self, x: Tensor, index: int, training: bool) -> Tensor:
-        tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
-        members = zip(*map(_members, [x, statistics, *self._views[index]]), strict=True)
+        if training and x.shape[1] == 1:  # torch's norms know no variance of a single row
+            return self._forward(x, index, training)
+        x = self._encoded_by_member(x, index)
+        run = partial(self._layers_by_member, index, training)
+        if not torch.is_grad_enabled():
+            return run(x.unbind(), [None] * len(x))
+        y: Tensor = layers_cpu.Taped.apply(run, x, *self._views_of_layers(index))  # type: ignore[no-untyped-call]
+        return y
+
+    def _encoded_by_member(self, x: Tensor, index: int) -> Tensor:
+        """Return the features (P, R, F) of a tower."""
+        tower, encoders = self.towers[index], self._by_member[index].encoders
+        views = self._views[index][: self._by_member[index].num_encoding]
+        if not views:
+            reader = CPUReader(iter(()), iter(()), activation=tower.activation)
+            return apply_encoder(reader, tower.encoder, self.inputs, x)
         outs = []
-        for own, linear_views in zip(members, self._linear_views[index], strict=True):
-            x, statistics, *views = own
-            reader = CPUReader(
-                iter(views),
-                iter(linear_views),
-                statistics,
-                activation=tower.activation,
-                training=training,
-            )
-            outs.append(apply_tower(reader, tower, self.inputs, x))
+        members = zip(*map(_members, [x, *views]), strict=True)
+        for (rows, *own), linear_views in zip(members, encoders, strict=True):
+            reader = CPUReader(iter(own), iter(linear_views), activation=tower.activation)
+            outs.append(apply_encoder(reader, tower.encoder, self.inputs, rows))
         return torch.cat(outs) if len(outs) > 1 else outs[0]
 
-    def _linear_views_of(self, tower: int) -> list[list[layers_cpu.LinearViews]]:
-        """Return the linear layers of every member."""
-        pairs = zip(self._views[tower][::2], self._views[tower][1::2], strict=True)
-        affines = zip(self.layout.of_tower(tower), pairs, strict=True)
-        linear = [pair for affine, pair in affines if affine.kind == "linear"]
-        return [
-            [layers_cpu.LinearViews.of(weight[p], bias[p, 0]) for weight, bias in linear]
-            for p in range(len(self.weights))
-        ]
+    def _layers_by_member(
+        self,
+        index: int,
+        training: bool,
+        members: Sequence[Tensor],
+        tapes: Sequence[layers_cpu.Tape | None],
+    ) -> Tensor:
+        """Return (P, R, O) of each member's features (R, F), noted on its tape."""
+        tower, outs = self.towers[index], []
+        for x, views, tape in zip(members, self._by_member[index].layers, tapes, strict=True):
+            reader = layers_cpu.TapedReader(
+                iter(views), tape, activation=tower.activation, training=training
+            )
+            outs.append(apply_layers(reader, tower, x, x.dtype))
+        return torch.stack(outs) if len(outs) > 1 else outs[0][None]
+
+    def _views_of_layers(self, tower: int) -> list[Tensor]:
+        return self._views[tower][self._by_member[tower].num_encoding :]
+
+    def _members_of(self, tower: int) -> "_ByMember":
+        *layers, _ = self.layout.towers[tower]
+        encoder = layers[: len(layers) - len(self.towers[tower].layers)]
+        num_encoding = sum(len(layer.affines) for layer in encoder)
+        pairs = list(zip(self._views[tower][::2], self._views[tower][1::2], strict=True))
+        affines, statistics = self.layout.of_tower(tower), self.statistics
+        encoders, rest = [], []
+        for p in range(len(self.weights)):
+            views = [
+                layers_cpu.views_of(affine, weight[p], bias[p, 0], statistics[p])
+                for affine, (weight, bias) in zip(affines, pairs, strict=True)
+            ]
+            encoding = views[:num_encoding]
+            encoders.append([each for each in encoding if isinstance(each, layers_cpu.LinearViews)])
+            rest.append(views[num_encoding:])
+        return _ByMember(2 * num_encoding, encoders, rest)
 
     @property
     def observation_size(self) -> int:
@@ -480,13 +530,32 @@ class Network:
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self.towers]
         return (self.inputs, *drawn_alike)
 
-    def gradients(self, loss: Tensor, out: Tensor | None = None) -> Tensor:
+    def differentiable_pass(self, x: Tensor) -> tuple[Tensor, PullBack]:
+        """Return the values (P, B, O) of an update's pass in training, and what goes back through.
+
+        Where layers are written out, autograd has no part in it.
+        """
+        is_by_hand = len(self._by_member) == 1 and self._by_member[0].num_encoding == 0
+        if is_by_hand and x.shape[1] > 1:
+            with torch.no_grad():
+                x = self._encoded_by_member(x, 0)
+                members = x.unbind()
+                tapes = [layers_cpu.Tape(rows, derives_given=False) for rows in members]
+                values = self._layers_by_member(0, True, members, tapes)
+            return values, partial(layers_cpu.gradients, tapes)
+        values = self.update_pass(x, training=True)
+        return values.detach(), partial(self.gradients, values)
+
+    def gradients(
+        self, loss: Tensor, slope: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
         """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
 
-        Weights that the loss does not depend on get 0. If ``out`` is given, it lies there.
+        Weights that the loss does not depend on get 0. If ``out`` is given, it lies there. Of a
+        ``loss`` that is no scalar the derivative of something else by it, ``slope``, is needed.
         """
         views = [view for tower in self._views for view in tower]
-        parts = torch.autograd.grad(loss, views, materialize_grads=True)
+        parts = torch.autograd.grad(loss, views, slope, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1, out=out)
 
     def follow_statistics(self, other: "Network", share: Tensor) -> None:

@@ -1,9 +1,17 @@
 """The loops of an update on a CPU compute what the formulas do that other devices follow."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from hpsearch.trainers import dqn, dqn_cpu, moves, moves_cpu
+from hpsearch.game.stream import Stream
+from hpsearch.trainers import dqn, dqn_cpu, moves, moves_cpu, networks
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.players import DeepSetsEncoder, FlattenEncoder
+from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.networks import Arithmetic, Network
 
 NUM_RINGS, NUM_PLACES, NUM_GAMES = 3, 35, 5
 
@@ -44,31 +52,119 @@ def test_moves_are_found_as_by_tensors(n_step, num_points):
         torch.testing.assert_close(getattr(found, name), part, **same, msg=name)
 
 
-def test_the_best_value_is_that_of_argmax():
+def test_targets_back_up_the_value_of_argmax():
     generator = torch.Generator().manual_seed(0)
     choices = torch.tensor([-1.0, 0.0, 2.0, torch.inf, -torch.inf, torch.nan])
     index = torch.randint(len(choices), (4, 500, 5), generator=generator)
     values, chooser = torch.randn(index.shape, generator=generator), choices[index]
     legal = torch.rand(index.shape, generator=generator) > 0.4
-    expected = dqn.best_value(values, chooser, legal)
-    assert torch.equal(dqn_cpu.best_value(values, chooser, legal), expected)
+    reward, discount = torch.randn(2, 4, 500, generator=generator)
+    arguments = values, chooser, legal, reward, discount.relu()
+    assert torch.equal(dqn_cpu.backed_up(*arguments), dqn.backed_up(*arguments))
 
 
-def test_errors_losses_and_gradients_are_those_of_autograd():
+def random_targets(generator: torch.Generator, num_members: int) -> moves.Targets:
+    shape = num_members, 64
+    targets = moves.Targets(
+        action=torch.randint(3, shape, generator=generator),
+        target=torch.randn(shape, generator=generator),
+        weight=torch.rand(shape, generator=generator),
+        known=torch.rand(shape, generator=generator) > 0.2,
+        delta=torch.tensor([0.1, 1.0, 3.0])[:num_members],
+    )
+    targets.target[:, 0], targets.target[:, 3] = 100.0, -3.0
+    return targets
+
+
+def test_errors_losses_and_slopes_are_those_of_autograd():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(3, 64, 4, generator=generator).requires_grad_()
-    batch = {
-        "action": torch.randint(4, (3, 64), generator=generator),
-        "target": torch.randn(3, 64, generator=generator),
-        "weight": torch.rand(3, 64, generator=generator),
-        "delta": torch.tensor([[0.1], [1.0], [torch.inf]]),
-    }
-    batch["target"][0, 0], batch["target"][1, 3] = torch.nan, torch.inf
-    told = []
-    for difference in (dqn.temporal_difference, dqn_cpu.temporal_difference):
-        loss, value, error = difference(values, **batch)
-        factor = torch.tensor([1.0, 2.0, 3.0])
-        (gradient,) = torch.autograd.grad((loss * factor).sum(), values)
-        told.append((loss, value, error, gradient))
-    for expected, found in zip(*told, strict=True):
-        torch.testing.assert_close(found, expected, equal_nan=True)
+    targets = random_targets(generator, 3)
+    targets.target[0, 0], targets.target[1, 3], targets.delta[2] = torch.nan, torch.inf, torch.inf
+    expected = dqn.temporal_difference(values, targets)
+    found = dqn_cpu.temporal_difference(values.detach(), targets)
+    (slope,) = torch.autograd.grad(expected[0].sum(), values)
+    for own, other in zip(found, (*expected, slope), strict=True):
+        torch.testing.assert_close(own, other, equal_nan=True)
+
+
+NETWORKS = {
+    "plain": {"net_arch": [32, 5]},
+    "tanh": {"net_arch": [32, 5], "activation": "tanh"},
+    "agent": {"net_arch": [32], "num_more": 3},
+    "no hidden layer": {"net_arch": []},
+    "residual": {"net_arch": ["b", "r32", "r32", "rl5"]},
+    "dueling": {"net_arch": ["l", 32, "b"], "dueling": True},
+    "deep sets": {"net_arch": [32], "encoder": DeepSetsEncoder("deep_sets", (7, 5), "mean")},
+}
+
+
+@pytest.mark.parametrize("case", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("num_members", [1, 2, 3])
+@pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
+def test_gradients_by_hand_are_those_of_autograd(monkeypatch, case, num_members, wide):
+    nets = [random_network(num_members, **case)]
+    monkeypatch.setattr(networks, "WIDE", wide)
+    nets.append(random_network(num_members, **case))
+    generator = torch.Generator().manual_seed(1)
+    targets = random_targets(generator, num_members)
+    by_autograd = partial(dqn.differentiate, dqn.temporal_difference)
+    for fault in (0.0, torch.nan):
+        features = torch.rand(num_members, 64, 6 + nets[0].inputs.num_more, generator=generator)
+        for net in nets:
+            net.weights[-1, -1] += fault  # a bias of the values
+        banks = [torch.full_like(net.weights, 7.0) for net in nets]
+        expected = by_autograd(nets[0], features, targets, banks[0])
+        told = dqn_cpu.differentiate(nets[1], features, targets, banks[1])
+        for own, other in zip(told, expected, strict=True):
+            torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-5, equal_nan=True)
+        torch.testing.assert_close(banks[1], banks[0], rtol=1e-3, atol=1e-5, equal_nan=True)
+        statistics = [net.statistics for net in nets]
+        torch.testing.assert_close(*statistics, equal_nan=True)
+        assert banks[0][:-1].isfinite().all()
+
+
+def random_network(
+    num_members, *, net_arch, activation="relu", num_more=0, encoder=None, dueling=False
+) -> Network:
+    encoder = encoder or FlattenEncoder("flatten", 2)
+    structure = Tower(encoder, parse(net_arch), activation, 3, dueling=dueling)
+    seeds = Stream(torch.arange(num_members))
+    net = Network(Inputs(2, 3, num_more), [structure], Arithmetic("fp32", "off"), seeds)
+    noise = torch.randn(net.weights.shape, generator=torch.Generator().manual_seed(0))
+    net.weights += 0.1 * noise
+    return net
+
+
+CASES = {
+    "plain": {},
+    "single, of several steps": {"dqn.n_step": 3, "dqn.double": False},
+    "minimax": {"dqn.minimax": True},
+    "norms": {"host.net_arch": [8, "b", "r8"], "agent.net_arch": ["rl8"]},
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("num_members", [1, 3])
+def test_training_by_hand_is_that_by_autograd(monkeypatch, tiny_config, case, num_members):
+    configs = [tiny_config({"agent": "learn", **case, "seed": n}) for n in range(num_members)]
+    trainers = [build(configs)]
+    trainers[0]._differentiate = partial(dqn.differentiate, dqn.temporal_difference)
+    monkeypatch.setattr(networks, "WIDE", 1)
+    trainers.append(build(configs))
+    for trainer in trainers:
+        trainer.train(2)  # beyond that, roundings may choose other moves
+    for own, other in zip(*(trainer.learners for trainer in trainers), strict=True):
+        torch.testing.assert_close(own.gradients, other.gradients, rtol=1e-3, atol=1e-5)
+
+
+def test_who_looks_for_anomalies_finds_them(tiny_config):
+    """Autograd tells them, so gradients are not computed by hand."""
+    trainer = build([tiny_config({"detect_anomaly": True, "host.net_arch": [networks.WIDE]})])
+    try:
+        trainer.train(2)
+        trainer.host_net.weights.fill_(torch.nan)
+        with pytest.raises(RuntimeError, match="nan"):
+            trainer.train(1)
+    finally:
+        torch.autograd.set_detect_anomaly(False)

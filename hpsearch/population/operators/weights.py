@@ -12,8 +12,9 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators import base
 from hpsearch.population.operators.alignment import aligned
+from hpsearch.trainers.config.net_arch import BATCH_NORM_MOMENTUM
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
-from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
+from hpsearch.trainers.networks import Network
 
 
 def clone(net: Network) -> Network:

@@ -22,6 +22,11 @@ class Linear:
 NormKind = Literal["batch_norm", "layer_norm"]
 """over the games of one member, or over units (Ba et al., arXiv 1607.06450)"""
 
+NORM_EPS: Final = 1e-5
+"""added to variances"""
+BATCH_NORM_MOMENTUM: Final = 0.1
+"""the share of the way that running moments go to a batch's"""
+
 
 @dataclass(frozen=True)
 class Norm:
