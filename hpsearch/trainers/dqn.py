@@ -74,7 +74,7 @@ class QLearner(Learner):
 
     def learns(self) -> Tensor:
         """Return which members have something to learn from, and may, bool (P,)."""
-        return super().learns() & (self.replay_buffer.filled > 0)
+        return super().learns() & self.replay_buffer.holds_any()
 
     def replace_net(self, net: Network) -> None:
         super().replace_net(net)

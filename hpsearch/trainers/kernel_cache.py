@@ -104,6 +104,7 @@ def _use_all(dimension: int) -> None:
     adam.step(weights, update, TargetWeights(weights.clone(), number))
     row, ints, true = weights, none[None], torch.ones(1, 1, dtype=torch.bool)
     rings = Rings(game.points, row[None], ints, ints, row, true, true)
+    moves_cpu.draw(row, none, 1, 1)
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))

@@ -20,7 +20,7 @@ from hpsearch.trainers.config.weight_layout import Affine
 Activation = Literal["none", "relu", "tanh"]
 
 NARROW: Final = 32
-"""inputs or outputs below which MKL is the quicker one, on every processor"""
+"""factors for which MKL is quick, too, and quicker"""
 
 
 def is_available(device: torch.device) -> bool:
@@ -177,29 +177,14 @@ class TapedReader:
         return y
 
 
-def _linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
-    if len(views.bias) >= NARROW:
-        return _product(x, views.transposed, views.bias, then)
-    # MKL is quick here if the few columns of its second factor are not side by side.
-    y = torch.addmm(views.bias, x, views.transposed.contiguous().T)
-    if then == "none":
-        return y
-    return torch.relu_(y) if then == "relu" else torch.tanh_(y)
-
-
 def _derive_linear(
     grad: Tensor, *, x: Tensor, y: Tensor, views: LinearViews, then: Activation, needs_x: bool
 ) -> Derivatives:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
-    num_inputs, num_outputs = views.weight.shape
-    grad_x = None
-    if needs_x:
-        is_narrow = num_outputs < NARROW
-        grad_x = torch.mm(grad, views.transposed) if is_narrow else _product(grad, views.weight)
-    product = torch.mm if min(num_inputs, num_outputs) < NARROW else _product_of
+    grad_x = _product(grad, views.transposed) if needs_x else None
     # oneDNN copies its first factor, so it is the smaller one; with MKL few columns are slow.
-    is_narrowing = num_outputs < num_inputs
-    grad_weight = product(grad.T, x).T if is_narrowing else product(x.T, grad)
+    is_narrowing = grad.shape[1] < x.shape[1]
+    grad_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
     return Derivatives((grad_x,), (grad_weight, grad.sum(dim=0)))
 
 
@@ -240,16 +225,18 @@ def _derive_dueling(grad: Tensor) -> Derivatives:
     return Derivatives((torch.cat([grad.sum(dim=1, keepdim=True), advantages], dim=1),))
 
 
-def _product(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, then: Activation = "none"
-) -> Tensor:
-    """Return the activation of x W^T + bias, (R, O), for x (R, I) and a weight (O, I)."""
-    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, then, [], "")
+def _linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(
+        x, views.transposed, views.bias, then, [], ""
+    )
     return y
 
 
-def _product_of(first: Tensor, second: Tensor) -> Tensor:
-    return _product(first, second.T)
+def _product(first: Tensor, second: Tensor) -> Tensor:
+    if min(*first.shape, second.shape[1]) < NARROW:
+        return torch.mm(first, second)
+    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(first, second.T, None, "none", [], "")
+    return y
 
 
 class Taped(torch.autograd.Function):

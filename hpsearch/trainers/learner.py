@@ -130,11 +130,12 @@ class Learner:
         Both are means over all ranks, found at once.
         """
         # The sum over members: no member's gradient sees another.
-        return self.take(self.net.gradients(loss.sum(), out=self.gradients), numbers)
+        gradients = self.net.gradients(loss.sum(), out=self.gradients)
+        return self.take(gradients, {name: number.detach() for name, number in numbers.items()})
 
     def take(self, gradients: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Take ``gradients`` (P, W) that have been computed; as `differentiate`."""
-        told = {name: number.detach() for name, number in numbers.items()}
+        told = dict(numbers)
         if self.ranks.size > 1:
             num_weights = gradients.shape[1]
             bank = torch.cat([gradients, torch.stack(list(told.values()), dim=1)], dim=1)

@@ -51,6 +51,18 @@ class Rings(NamedTuple):
     last: Tensor
 
 
+def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
+    """Return places int64 (Q, B) drawn by ``noise`` float32 (Q, B) from rings, each move as often.
+
+    Of ``added`` int64 (Q,) moves the last one of each of ``num_games`` games leads nowhere yet; of
+    those before, the newest ``size`` are there. Where there are none, any place will do.
+    """
+    complete = (added - num_games)[:, None]
+    filled = complete.clamp(0, size)
+    # In float64 noise < 1 stays below 1 as a product.
+    return (complete - filled + (noise.double() * filled).long()) % (size + num_games)
+
+
 def flat_places(places: Tensor, num_places: int) -> Tensor:
     """Return ``places`` (Q, B), wrapped around, as places among those of all rings."""
     rings = torch.arange(len(places), device=places.device)[:, None]

@@ -1,4 +1,4 @@
-"""Looking moves up on a CPU: one loop over what was drawn. See `moves.look_up`.
+"""Drawing moves and looking them up on a CPU, in one loop over them each; see moves.py.
 
 Axes: Q rings, R places of a ring, B moves drawn of each, N points, D coordinates, F numbers.
 """
@@ -14,6 +14,22 @@ from hpsearch.trainers.moves import Batch, Rings
 ZERO = np.float32(0.0)
 
 
+def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
+    places = np.empty(noise.shape, np.int64)
+    _draw(noise.numpy(), added.numpy(), size, num_games, places)
+    return torch.from_numpy(places)
+
+
+@batched
+def _draw(noise: Floats, added: Int64s, size: int, num_games: int, places: Int64s) -> None:
+    for q in numba.prange(len(places)):
+        complete = added[q] - num_games
+        filled = min(max(complete, 0), size)
+        for b in range(places.shape[1]):
+            drawn = complete - filled + int(np.float64(noise[q, b]) * filled)
+            places[q, b] = drawn % (size + num_games)
+
+
 def look_up(
     rings: Rings,
     num_games: int,
@@ -24,23 +40,22 @@ def look_up(
     gamma: Tensor,
     n_step: int,
 ) -> Batch:
-    shape = places.shape
-    batch = Batch(
-        points=torch.empty(*shape, *rings.points.shape[2:], dtype=torch.int32),
-        observation=torch.empty(*shape, rings.observation.shape[2]),
-        subset=torch.empty(shape, dtype=torch.int64),
-        action=torch.empty(shape, dtype=torch.int64),
-        reward=torch.empty(shape),
-        next_observation=torch.empty(*shape, rings.observation.shape[2]),
-        next_subset=torch.empty(shape, dtype=torch.int64),
-        discount=torch.empty(shape),
-        known=torch.empty(shape, dtype=torch.bool),
-        weight=weight,
-        places=places,
+    shape, size = places.shape, rings.observation.shape[2]
+    # Made by numpy, as one operation less than by torch makes an array of both.
+    drawn = (
+        np.empty((*shape, *rings.points.shape[2:]), np.int32),
+        np.empty((*shape, size), np.float32),
+        np.empty(shape, np.int64),
+        np.empty(shape, np.int64),
+        np.empty(shape, np.float32),
+        np.empty((*shape, size), np.float32),
+        np.empty(shape, np.int64),
+        np.empty(shape, np.float32),
+        np.empty(shape, np.bool_),
     )
-    tensors = (*rings, added, gamma, places, *batch[:-2])
-    _look_up(num_games, n_step, *(tensor.numpy() for tensor in tensors))
-    return batch
+    given = [tensor.numpy() for tensor in (*rings, added, gamma, places)]
+    _look_up(num_games, n_step, *[*given, *drawn])
+    return Batch._make([*map(torch.from_numpy, drawn), weight, places])
 
 
 @batched

@@ -213,6 +213,9 @@ class Reader:
         return mean, var
 
 
+NO_STATISTICS = torch.empty(1, 0)  # as encoders have no batch norms
+
+
 class CPUReader(Reader):
     """Applies an encoder to one member, as is quickest in updates on a CPU."""
 
@@ -223,8 +226,7 @@ class CPUReader(Reader):
         *,
         activation: players.Activation,
     ) -> None:
-        no_batch_norms = torch.empty(1, 0)
-        super().__init__(views, no_batch_norms, activation=activation, training=False)
+        super().__init__(views, NO_STATISTICS, activation=activation, training=False)
         self._linear_views = linear_views
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:

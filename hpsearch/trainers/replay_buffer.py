@@ -18,7 +18,7 @@ from hpsearch.trainers import moves_cpu
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.members import column
-from hpsearch.trainers.moves import Batch, Rings, flat_places, look_up
+from hpsearch.trainers.moves import Batch, Rings, draw, flat_places, look_up
 from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
 
@@ -128,6 +128,7 @@ class ReplayBuffer:
         self._num_places = self.size + self._num_games
         self._stream = stream
         device = stream.keys.device
+        self._draw = quickest(draw, moves_cpu.draw, device, "off")
         self._look_up = quickest(look_up, moves_cpu.look_up, device, how)
         places = (len(options) * shards.num_own, self._num_places)
         self._rings = Rings(
@@ -150,6 +151,10 @@ class ReplayBuffer:
     def filled(self) -> Tensor:
         """Return how many moves can be drawn from each ring, int64 (P,)."""
         return (self.added - self._num_games).clamp(0, self.size)
+
+    def holds_any(self) -> Tensor:
+        """Return whether there is a move to be drawn for each member, bool (P,)."""
+        return self.added > self._num_games
 
     def add(self, seen: Transitions) -> None:
         """Write the newest move of every game over the oldest ones; the games of a ring in a row.
@@ -179,15 +184,15 @@ class ReplayBuffer:
         priorities grows with ``step`` int64 (P,). While there is nothing to draw, what is returned
         means nothing.
         """
-        noise = self._shards.own_part(self._stream.uniform(batch_size)).double()
+        noise = self._shards.own_part(self._stream.uniform(batch_size))
         per_shard = self._shards.per_shard
-        added, filled = per_shard(self.added), per_shard(self.filled)[:, None]
+        added = per_shard(self.added)
         if self._priorities is None:
-            oldest = added[:, None] - self._num_games - filled
-            places = (oldest + (noise * filled).long()) % self._num_places
-            weight = torch.ones_like(noise, dtype=torch.float32)
+            places = self._draw(noise, added, self.size, self._num_games)
+            weight = torch.ones_like(noise)
         else:
-            places, weight = self._priorities.sample(noise, filled, step)
+            filled = per_shard(self.filled)[:, None]
+            places, weight = self._priorities.sample(noise.double(), filled, step)
         batch = self._look_up(
             self._rings,
             self._num_games,

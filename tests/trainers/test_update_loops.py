@@ -31,6 +31,15 @@ def random_rings(generator: torch.Generator, num_points: int) -> moves.Rings:
     )
 
 
+def test_moves_are_drawn_as_by_tensors():
+    generator = torch.Generator().manual_seed(0)
+    added = torch.tensor([0, 4, 5, 6, 20, 34, 35, 36, 1005])
+    noise = torch.rand(len(added), 300, generator=generator)
+    noise[:, 0], noise[:, 1] = 0.0, 1 - 2**-24
+    expected = moves.draw(noise, added, NUM_PLACES - NUM_GAMES, NUM_GAMES)
+    assert torch.equal(moves_cpu.draw(noise, added, NUM_PLACES - NUM_GAMES, NUM_GAMES), expected)
+
+
 @pytest.mark.parametrize("n_step", [1, 2, 7])
 @pytest.mark.parametrize("num_points", [0, 2])
 def test_moves_are_found_as_by_tensors(n_step, num_points):
