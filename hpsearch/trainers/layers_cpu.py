@@ -65,7 +65,7 @@ class Derivatives(NamedTuple):
     weights: tuple[Tensor, ...] = ()  # of a layer's weight and bias
 
 
-class Step(NamedTuple):
+class TapeEntry(NamedTuple):
     """An operation, and what computes its derivatives from that of its output."""
 
     output: Tensor
@@ -79,14 +79,14 @@ class Tape:
     def __init__(self, given: Tensor, *, derives_given: bool) -> None:
         """Begin with the rows ``given`` (R, I), whose own derivative may be asked for, too."""
         self._given, self._derives_given = given, derives_given
-        self._steps: list[Step] = []
+        self._entries: list[TapeEntry] = []
 
     def needs(self, x: Tensor) -> bool:
         """Return whether the derivative of ``x`` is asked for."""
         return self._derives_given or x is not self._given
 
-    def note(self, step: Step) -> None:
-        self._steps.append(step)
+    def note(self, entry: TapeEntry) -> None:
+        self._entries.append(entry)
 
     def derive(self, grad: Tensor) -> tuple[Tensor | None, list[Tensor]]:
         """Return the derivatives of what was given, and of weight and bias of layer after layer.
@@ -94,8 +94,8 @@ class Tape:
         ``grad`` is that of the last output. No weight may have moved since.
         """
         # An operation in place gives the tensor that it got, which then stands here twice in turn.
-        by_tensor, weights = {id(self._steps[-1].output): grad}, []
-        for output, inputs, derive in reversed(self._steps):
+        by_tensor, weights = {id(self._entries[-1].output): grad}, []
+        for output, inputs, derive in reversed(self._entries):
             derivatives = derive(by_tensor.pop(id(output)))
             weights.append(derivatives.weights)
             for x, part in zip(inputs, derivatives.inputs, strict=True):
@@ -153,7 +153,7 @@ class TapedReader:
                 training=self._training,
                 needs_x=self._tape.needs(x),
             )
-            self._tape.note(Step(y, (x,), derive))
+            self._tape.note(TapeEntry(y, (x,), derive))
         return y
 
     def activation(self, x: Tensor) -> Tensor:
@@ -161,19 +161,19 @@ class TapedReader:
         y: Tensor = torch.relu_(x) if self._activation == "relu" else torch.tanh_(x)
         if self._tape is not None:
             derive = partial(_derive_activation, y=y, then=self._activation)
-            self._tape.note(Step(y, (x,), lambda grad: Derivatives((derive(grad),))))
+            self._tape.note(TapeEntry(y, (x,), lambda grad: Derivatives((derive(grad),))))
         return y
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         y = x + other
         if self._tape is not None:
-            self._tape.note(Step(y, (x, other), lambda grad: Derivatives((grad, grad))))
+            self._tape.note(TapeEntry(y, (x, other), lambda grad: Derivatives((grad, grad))))
         return y
 
     def dueling(self, x: Tensor) -> Tensor:
         y = x[:, :1] + x[:, 1:] - x[:, 1:].mean(dim=1, keepdim=True)
         if self._tape is not None:
-            self._tape.note(Step(y, (x,), _derive_dueling))
+            self._tape.note(TapeEntry(y, (x,), _derive_dueling))
         return y
 
 
@@ -289,7 +289,7 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
     if tape is not None:
         needs_x = tape.needs(x)
         derive = partial(_derive_linear, x=x, y=y, views=views, then=then, needs_x=needs_x)
-        tape.note(Step(y, (x,), derive))
+        tape.note(TapeEntry(y, (x,), derive))
     return y
 
 
