@@ -53,9 +53,10 @@ def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> No
             f"the study {name} is finished; raise budget.trials in {view.study.path} and resume it"
         )
     if verb == "resume" and view.state.num_failures() > study.spec.max_failures:
+        once_more = f", or try its failed trials again with: hpsearch retry {name}"
         raise UsageError(
             f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
-            f"and resume it, or try its failed trials again with: hpsearch retry {name}"
+            f"and resume it{once_more if study.spec.population is None else ''}"  # as `retry` says
         )
     is_same = spec_json(study) == spec_json(view.study)
     if verb == "resume" and view.is_driven and is_same and not (status == PAUSED or is_over):

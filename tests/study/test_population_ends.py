@@ -273,10 +273,19 @@ def test_a_generation_that_fails_whole_begins_anew(tmp_path):
     assert matches(study)[0][0] == {str(member): 4 + member for member in range(4)}
 
 
-def test_a_population_that_always_fails_ends_the_study(tmp_path):
+def test_a_population_that_always_fails_ends_the_study(tmp_path, monkeypatch, capsys):
     study = population_study(tmp_path, trials=100)
     faults = {(trial, 1): Fault("nan", 4) for trial in range(100)}
     assert drive(study, FakeExecutor(teaching=teaching, faults=faults)).status == FAILED
+    name, runs = study.spec.name, str(tmp_path / "runs")
+    assert main(["resume", name, "--runs", runs]) == UsageError.exit_code
+    refusal = capsys.readouterr().err
+    assert f"raise max_failures in {study.path} and resume it\n" in refusal
+    assert "retry" not in refusal, "which a population refuses"
+    monkeypatch.setattr("hpsearch.api.background._start_driver", lambda *given: None)
+    reread(study, max_failures=99)
+    assert main(["resume", name, "--runs", runs]) == 0
+    assert open_view(name, tmp_path / "runs").state.status == RUNNING
 
 
 @pytest.mark.parametrize("name", ["truncation", "tournament", "pareto"])
