@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from hpsearch.api.driving import Drive, opened_driver, study_to_resume
+from hpsearch.api.driving import Drive, opened_driver, pause_unread, study_to_resume
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
@@ -102,7 +102,10 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     is_driven = view.is_driven
     if not is_driven:
         try:
-            _act(study, runs, asked.verb)
+            if asked.verb == "pause" and view.unread_faults:
+                pause_unread(study, view.folder, asked)
+            else:
+                _act(study, runs, asked.verb)
         except HpsearchError as error:
             is_driven = isinstance(error, ConflictError) and open_view(name, runs).is_driven
             if not is_driven:

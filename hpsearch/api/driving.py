@@ -16,13 +16,13 @@ from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver, open_driver
+from hpsearch.study.driver import Driver, open_driver, record_pause
 from hpsearch.study.events import DriverLog, Event
 from hpsearch.study.gauges import DriverFigures, GaugeServer
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
-from hpsearch.study.requests import DriverNotes, forget_start
+from hpsearch.study.requests import DriverNotes, Request, forget_start
 from hpsearch.study.spec import Study, load_study
 from hpsearch.study.stored_spec import spec_hash, spec_json
 from hpsearch.study.view import StudyView, open_view
@@ -114,6 +114,13 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         except DiskError as error:  # another user's study, which may be read all the same
             say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
         yield driver
+
+
+def pause_unread(study: Study, folder: StudyDir, asked: Request) -> None:
+    """Do what `opened_driver` would on a request to pause, where parts of the study are missing."""
+    with DriverLog(folder.log) as log:
+        record_pause(study, asked, partial(_log_and_say, log))
+    requests.forget(folder, asked)
 
 
 def _log_and_say(log: DriverLog, event: Event) -> None:

@@ -114,8 +114,8 @@ class StudyHandle(StudyReader):
         view = self.view()
         if verb == "resume":
             study = study_to_resume(view)
-        else:  # a driver that is there is only asked
-            study = view.study if view.is_driven else view.whole_study()
+        else:  # a driver that is there is only asked, and a pause needs no parts of packages
+            study = view.study if view.is_driven or verb == "pause" else view.whole_study()
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))
 

@@ -328,6 +328,21 @@ def open_driver(
             yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
 
 
+def record_pause(study: Study, asked: Request, on_event: Callable[[Event], None]) -> None:
+    """Pause a study that has no driver and needs none for it; ConflictError if there is one.
+
+    Its sampler, operators and executor may be of packages that are not here.
+    """
+    with closing(Database.open(storage_url(study.spec.name, study.spec.storage))) as database:
+        database.migrate()
+        row = StudyRecords(database).get(study.spec.name)
+        assert row is not None, "what is paused was read from there"
+        lease = _acquire(Leases(database), row.id, time.time())
+        line = partial(trial_line, study)
+        with closing(EventRecorder(database, lease, time.time, on_event, line)) as recorder:
+            recorder.record("requested", data={"id": asked.id, "verb": asked.verb, "trials": []})
+
+
 def _register(
     study: Study, runs: Path, database: Database, storage: MirroredStorage, now: float
 ) -> StudyRow:

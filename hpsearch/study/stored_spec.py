@@ -75,16 +75,19 @@ def _without_unreadable(data: dict[str, Any]) -> dict[str, Any]:
     if "track" in kept:
         kept["track"] = [each for each in kept["track"] if _is_readable(options.Tracker, each)]
     if kept.get("population"):
-        kept["population"] = _with_readable_operators(kept["population"])
+        operators = _readable_operators(kept["population"]) or [{"name": Clone().name}]
+        kept["population"] = {**kept["population"], "operators": operators}
         if closing := kept["population"].get("closing"):
-            kept["population"]["closing"] = _with_readable_operators(closing)
+            # A closing has no clones, and none at all is nothing to be looked at.
+            operators = _readable_operators(closing)
+            kept["population"]["closing"] = (
+                {**closing, "operators": operators} if operators else None
+            )
     return kept
 
 
-def _with_readable_operators(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block of a population with the operators that can be read, or else with clones."""
-    operators = [each for each in block["operators"] if _is_readable(OperatorOptions, each)]
-    return {**block, "operators": operators or [{"name": Clone().name}]}
+def _readable_operators(block: dict[str, Any]) -> list[Any]:
+    return [each for each in block["operators"] if _is_readable(OperatorOptions, each)]
 
 
 def _is_readable(hint: Any, data: object) -> bool:

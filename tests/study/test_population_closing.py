@@ -5,6 +5,7 @@ import json
 from collections import Counter
 
 import pytest
+from announced import on_path, write_package
 from drives import (
     MAX_TICKS,
     Clock,
@@ -25,6 +26,8 @@ from test_population_ends import check_judged, matches, reread
 from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
 from test_requests import request
 
+from hpsearch.cli import main
+from hpsearch.errors import ConfigError
 from hpsearch.report.text import status_summary
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
 from hpsearch.study.stored_spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
@@ -332,3 +335,40 @@ def test_a_population_without_a_closing_is_the_study_that_it_was_before_there_we
     text = json.dumps(search | {"population": before}, sort_keys=True)
     assert spec_hash(study) == hashlib.sha256(text.encode()).hexdigest()
     assert spec_hash(study) != spec_hash(closing_study(tmp_path / "closing"))
+
+
+SAME = """
+from dataclasses import dataclass
+from typing import Literal
+from hpsearch.population.operators.options import MutationExtension
+from hpsearch.population.operators.weights import clone
+
+@dataclass(frozen=True)
+class Same(MutationExtension):
+    name: Literal["same"]
+
+    def child(self, parent, stream):
+        return clone(parent)
+"""
+
+
+def test_a_closing_of_a_package_that_is_missing_is_read_and_paused(tmp_path, capsys):
+    write_package(tmp_path / "lib", {"mutations": {"same": "sames:Same"}}, {"sames": SAME})
+    with on_path(tmp_path / "lib"):
+        study = population_study(tmp_path, closing=CLOSING | {"operators": [{"name": "same"}]})
+        with opened(study, FakeExecutor(teaching=teaching)) as driver:
+            tick_until(driver, lambda: len(driver.state.told(FINISHED)) == 4)
+    name, runs = study.spec.name, ["--runs", str(tmp_path / "runs")]
+    missing = "population.closing.operators[0].name is an unknown name 'same'"
+    for command in ("status", "trials", "best", "lineage", "report", "audit"):
+        assert main([command, name, *runs]) == 0
+    assert capsys.readouterr().out.count(f"not read here: {missing}") == 1
+    assert main(["resume", name, *runs]) == ConfigError.exit_code
+    assert missing in capsys.readouterr().err
+    assert main(["pause", name, *runs]) == 0, capsys.readouterr().err
+    assert f"{name}: paused" in capsys.readouterr().out
+    with on_path(tmp_path / "lib"):
+        view = open_view(name, tmp_path / "runs")
+        assert (view.state.status, view.unread_faults) == (PAUSED, ())
+        assert spec_hash(view.study) == spec_hash(study), "what is missing here is kept"
+        assert drive(study, FakeExecutor(teaching=teaching)).status == FINISHED
