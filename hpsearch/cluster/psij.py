@@ -6,13 +6,14 @@ it makes there. A job that was submitted by a driver which died before it could 
 found; if it begins later, it sees that its attempts have been replaced, and leaves.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from subprocess import SubprocessError, run
+from subprocess import CalledProcessError, SubprocessError, run
 from typing import Any, Final
 
 import psutil
@@ -25,13 +26,23 @@ from hpsearch.cluster.executor import (
     SubmissionRefusedError,
 )
 from hpsearch.cluster.records import SubmittedJob
+from hpsearch.cluster.slurm_calls import refusal
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.errors import UsageError, unwritten
+from hpsearch.errors import SchedulerUnavailableError, UsageError, unwritten
 from hpsearch.files import write_text
 
 PATIENCE_SECONDS: Final = 30.0
 """in which a scheduler may not know yet of what it has taken"""
 ANSWER_SECONDS: Final = 60.0
+
+SUBMITS: Final[Mapping[str, str]] = {
+    "cobalt": "qsub",
+    "lsf": "bsub",
+    "pbs": "qsub",
+    "pbs_classic": "qsub",
+    "slurm": "sbatch",
+}
+"""The program by which PSI/J submits to a scheduler; the others need none."""
 
 UNFINISHED: Final[Mapping[str, Sequence[str]]] = {
     "slurm": (
@@ -69,7 +80,8 @@ class PsijExecutor:
         """Submit jobs of ``num_threads`` cores and ``gpus`` to a scheduler, named as PSI/J does.
 
         ``custom`` are further options of a job by PSI/J's names, ``setup`` lines of the shell that
-        run before it. UsageError without the package.
+        run before it. UsageError without the package or, of its kind SchedulerUnavailableError,
+        the scheduler's program.
         """
         try:
             import psij
@@ -80,7 +92,18 @@ class PsijExecutor:
             ) from error
         self._psij: Any = psij
         self._batch: Any = BatchSchedulerExecutor
-        self._executor: Any = psij.JobExecutor.get_instance(scheduler)
+        if (program := SUBMITS.get(scheduler)) is not None and shutil.which(program) is None:
+            raise SchedulerUnavailableError(_absent(scheduler, program))
+        try:
+            self._executor: Any = psij.JobExecutor.get_instance(scheduler)
+        except ValueError as error:
+            if scheduler != "flux":
+                raise
+            raise UsageError(
+                "the scheduler flux needs Flux's Python bindings, and this Python cannot import "
+                "flux; begin hpsearch with a Python that can, or give the study another scheduler "
+                "or executor"
+            ) from error
         self.num_threads = num_threads
         self.gpus_per_job = float(gpus)
         self.pilot_seconds = pilot_seconds
@@ -107,7 +130,15 @@ class PsijExecutor:
                 self._executor.submit(own)
         except self._psij.InvalidJobException as error:
             raise SubmissionRefusedError(str(error)) from error
-        except (self._psij.SubmitException, SubprocessError, OSError) as error:
+        except self._psij.SubmitException as error:
+            # Of a program that failed; after one that did not, the job may be there.
+            if isinstance(error.__context__, CalledProcessError):
+                raise refusal(str(error)) from error
+            raise self._silent(error, str(error)) from error
+        except (SubprocessError, OSError) as error:
+            absent = _absent_program(self._executor.name, error)
+            if absent is not None:  # the program was there when the driver began
+                raise SubmissionRefusedError(absent) from error
             raise self._silent(error, str(error)) from error
         job_id = str(own.native_id)
         job.submitted.write(SubmittedJob(job_id, time.time()))
@@ -163,13 +194,8 @@ class PsijExecutor:
         return {str(job_id) for job_id, status in states.items() if not status.state.final}
 
     def _silent(self, error: Exception, words: str) -> SchedulerSilentError:
-        if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
-            words = (
-                f"the scheduler {self._executor.name} needs the program {error.filename}, which is "
-                "not here; run this on a login node of its cluster, or give the study another "
-                "scheduler or executor"
-            )
-        return SchedulerSilentError(words)
+        absent = _absent_program(self._executor.name, error)
+        return SchedulerSilentError(absent or " ".join(words.split()))
 
     def cancel_strays(self) -> None:
         """Do nothing: a job whose id is not known sees by itself that it is not wanted."""
@@ -199,6 +225,20 @@ class PsijExecutor:
 
     def log(self, job: JobDir, job_id: str) -> Path:
         return job.log
+
+
+def _absent_program(scheduler: str, error: Exception) -> str | None:
+    """Return a sentence on a program that could not be run as it is not there, if that is it."""
+    if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
+        return _absent(scheduler, str(error.filename))
+    return None
+
+
+def _absent(scheduler: str, program: str) -> str:
+    return (
+        f"the scheduler {scheduler} needs the program {program}, which is not here; run this on a "
+        "login node of its cluster, or give the study another scheduler or executor"
+    )
 
 
 def _phase(job: JobDir, submitted: SubmittedJob, *, is_alive: bool) -> Phase:
