@@ -396,15 +396,22 @@ def test_a_study_on_a_healthy_cluster_is_well(place, install):
     assert "gres" not in driver
 
 
-def test_each_profile_of_a_study_is_looked_at(place, install):
-    programs = install()
+def two_profiles(place):
+    """Write a study of two profiles: one.yaml, and two.yaml, which has other times."""
     write_trainer(place, {"device": "cuda"})
+    driver = yaml_file.load(PROFILE)["driver"] | {"walltime_minutes": 20}
+    short = {"partition": "short", "walltime_minutes": 5, "driver": driver}
     executors = []
-    for name, changes in (("one", {}), ("two", {"partition": "short", "walltime_minutes": 5})):
+    for name, changes in (("one", {}), ("two", short)):
         profile = write_profile(place, **changes)
         profile.rename(place / f"{name}.yaml")
         executors.append({"name": "slurm", "profile": f"{name}.yaml", "jobs": 1})
     write_study(place, {"executors": executors, "executor": ..., "storage": "sqlite:///db/x.db"})
+
+
+def test_each_profile_of_a_study_is_looked_at(place, install):
+    programs = install()
+    two_profiles(place)
     findings = look("study.yaml", [*nfs(place), FileSystem(place / "db", "ext4")])
     first = only(findings, "partition of jobs by one.yaml")
     assert first.sentence == "normal takes jobs of 10 minutes"
@@ -418,6 +425,36 @@ def test_each_profile_of_a_study_is_looked_at(place, install):
     assert [name for name in findings if name.startswith("job by")] == [
         "job by one.yaml",
         "job by two.yaml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refused", "jobs", "driver", "tried"),
+    [
+        ("--time=5", ["ok", "warning"], ["ok"], ["one"]),
+        ("--time=10 --time=30", ["warning", "ok"], ["warning", "ok"], ["two"]),
+        ("--time=5 --time=10", ["error", "error"], ["ok"], []),
+        ("--time=20 --time=30", ["ok", "ok"], ["error", "error"], []),
+    ],
+)
+def test_a_profile_that_is_refused_is_a_warning_where_another_one_is_taken(
+    place, install, refused, jobs, driver, tried
+):
+    """By one.yaml jobs have a time of 10, and the driver one of 30; by two.yaml of 5 and 20."""
+    options = "|".join(f'*" {option} "*' for option in refused.split())
+    install(sbatch=f"case \" $* \" in {options}) echo 'Invalid account' >&2; exit 1;; esac")
+    two_profiles(place)
+    findings = look("study.yaml", [*nfs(place), FileSystem(place / "db", "ext4")])
+    name = "submission of jobs by"
+    said = [only(findings, f"{name} one.yaml"), only(findings, f"{name} two.yaml")]
+    assert [finding.level for finding in said] == jobs
+    for finding in said:
+        assert finding.level == "ok" or "Invalid account; change the" in finding.sentence
+    name = "submission of the driver"
+    asked = [findings.get(name, []), findings.get(f"{name} by two.yaml", [])]
+    assert [finding.level for some in asked for finding in some] == driver
+    assert [name for name in findings if name.startswith("job by")] == [
+        f"job by {name}.yaml" for name in tried
     ]
 
 

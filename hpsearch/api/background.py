@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from hpsearch.api.driving import Drive, opened_driver, pause_unread, study_to_resume
+from hpsearch.api.driving import Drive, opened_driver, pause_unread, study_to_resume, view_if_over
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
@@ -32,6 +32,8 @@ GLANCE_SECONDS = 0.1
 def leave_to_driver(study: Study, runs: Path) -> bool:
     """Start a driver without a terminal, and say so; return whether there is something to do."""
     folder = StudyDir((runs / study.spec.name).absolute())
+    if view_if_over(study, folder) is not None:
+        return False
     check_submission(study, folder, with_driver=True)
     with opened_driver(study, runs) as driver:
         driver.start()

@@ -1,6 +1,7 @@
 """The executor that a study names, and how a driver without a terminal is started there."""
 
 import unicodedata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
@@ -11,7 +12,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.extensions import ExtensionError
-from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions, SlurmOptions
+from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
 from hpsearch.trainers.config import read_config
@@ -93,9 +94,10 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     """Make sure, before anything is begun, that the jobs of a study would be taken.
 
     A cluster's scheduler is asked, also for the driver's job if ``with_driver``; limits on what may
-    wait are left to the driver, which tries again. This machine must have the GPUs that a job
-    wants; if it has fewer than all jobs together want, that is said. Raises UsageError if they
-    would never be taken, or the scheduler gives no answer.
+    wait are left to the driver, which tries again. Of several profiles one is enough, and what the
+    others lack is said. This machine must have the GPUs that a job wants; if it has fewer than all
+    jobs together want, that is said. Raises UsageError if they would never be taken, or the
+    scheduler gives no answer.
     """
     if isinstance(study.executor, LocalOptions):
         gpus, num_jobs = gpu_share(study), study.executor.jobs
@@ -106,31 +108,57 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
         return
     if study.on_slurm:
         _check_paths(folder)
-    for index, executor in enumerate(study.on_slurm):
-        _ask_sbatch(study, executor, with_driver=with_driver and index == 0)
+        _ask_sbatch(study, with_driver=with_driver)
 
 
-def _ask_sbatch(study: Study, options: SlurmOptions, *, with_driver: bool) -> None:
+def _ask_sbatch(study: Study, *, with_driver: bool) -> None:
     from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
     from hpsearch.cluster.slurm_profile import driver_options, trial_options
 
-    profile = load_profile(study.profile_of(options))
-    calls = SchedulerCalls(profile.max_calls_per_minute)
-    try:
-        try_submission(calls, trial_options(profile, options.ranks, options.min_ranks))
-        if with_driver:
-            try_submission(calls, driver_options(profile.driver))
-    except SubmissionRefusedError as error:
-        if not may_pass(error):
+    profiles = {own.profile: load_profile(study.profile_of(own)) for own in study.on_slurm}
+    calls = SchedulerCalls(min(profile.max_calls_per_minute for profile in profiles.values()))
+
+    def is_taken(file: str, options: Sequence[str], refused: dict[str, str]) -> bool:
+        try:
+            try_submission(calls, options)
+        except SubmissionRefusedError as error:
+            if not may_pass(error):
+                refused[file] = str(error)
+                return False
+        except SchedulerSilentError as error:
             raise UsageError(
-                f"SLURM would not take the jobs of {study.spec.name} ({error}); change "
-                f"{options.profile}, or see more with: hpsearch doctor {study.path}"
+                f"SLURM does not answer here ({error}); run this on a login node of the cluster, "
+                "or give the study the executor local"
             ) from error
-    except SchedulerSilentError as error:
-        raise UsageError(
-            f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "
-            "give the study the executor local"
-        ) from error
+        return True
+
+    ranks, min_ranks = study.executor.ranks, study.executor.min_ranks
+    refused: dict[str, str] = {}
+    for file, profile in profiles.items():
+        is_taken(file, trial_options(profile, ranks, min_ranks), refused)
+    _require_another(study, "jobs", refused)
+    of_driver: dict[str, str] = {}
+    for file, profile in profiles.items() if with_driver else ():
+        if is_taken(file, driver_options(profile.driver), of_driver):
+            break  # it goes by the first that it may go by
+    _require_another(study, "driver", of_driver)
+    if refused := of_driver | refused:
+        told = _told(study, refused)
+        say(f"{study.spec.name} does without profiles by which SLURM takes no jobs {told}")
+
+
+def _require_another(study: Study, what: str, refused: Mapping[str, str]) -> None:
+    """Raise UsageError if every profile is ``refused``, which has the words of SLURM."""
+    if len(refused) == len(study.on_slurm):
+        told = _told(study, refused)
+        raise UsageError(f"SLURM would not take the {what} of {study.spec.name} {told}")
+
+
+def _told(study: Study, refused: Mapping[str, str]) -> str:
+    is_alone = len(study.on_slurm) == 1
+    reasons = [words if is_alone else f"{file}: {words}" for file, words in refused.items()]
+    remedy = f"change {' and '.join(refused)}, or see more with: hpsearch doctor {study.path}"
+    return f"({'; '.join(reasons)}); {remedy}"
 
 
 def _check_paths(folder: StudyDir) -> None:
@@ -151,8 +179,8 @@ def _check_paths(folder: StudyDir) -> None:
 def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
     """Start a driver of the study that outlives the terminal; return what was started."""
     if study.on_slurm:
-        profile = load_profile(study.profile_of(study.on_slurm[0]))
-        return submit_driver(profile, folder, runs)
+        profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
+        return submit_driver(profiles, folder, runs)
     return start_process(folder, runs)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch.api.driving import Drive
+from hpsearch.api.driving import Drive, view_if_over
 from hpsearch.api.executors import check_submission
 from hpsearch.cluster.failures import stop_flag
 from hpsearch.cluster.study_dir import StudyDir
@@ -22,6 +22,8 @@ def drive_here(
 ) -> StudyView | None:
     """Drive a study, shown on a console; None after Ctrl-C, when ``command_to_go_on`` is named."""
     folder = StudyDir((runs / study.spec.name).absolute())
+    if (over := view_if_over(study, folder)) is not None:
+        return over
     check_submission(study, folder, with_driver=False)
     meters: list[Meter] = []
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:

@@ -20,10 +20,10 @@ from types import FrameType
 from hpsearch import errors
 from hpsearch.cluster.child_processes import same_code
 from hpsearch.cluster.code_snapshot import take_snapshot
-from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.executor import SchedulerSilentError, SchedulerUnreachableError
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import DriverRetry
-from hpsearch.cluster.slurm_calls import SchedulerCalls
+from hpsearch.cluster.slurm_calls import SchedulerCalls, refusal
 from hpsearch.cluster.slurm_profile import SlurmProfile, driver_options, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import open_file
@@ -61,11 +61,32 @@ def start_process(folder: StudyDir, runs: Path) -> str:
     return f"process {process.pid}"
 
 
-def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
+def submit_driver(profiles: Sequence[SlurmProfile], folder: StudyDir, runs: Path) -> str:
     """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
 
-    Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
+    It goes by the first of the profiles that SLURM does not refuse. Return what was submitted, such
+    as ``job 1234``; raises UsageError if SLURM does not take it.
     """
+    said = []
+    for profile in profiles:
+        command, script = _driver_job(profile, folder, runs)
+        try:
+            answer = SchedulerCalls(profile.max_calls_per_minute).run(command, script)
+        except SchedulerSilentError as error:
+            said.append(str(error))
+            is_unknown = isinstance(refusal(str(error)), SchedulerSilentError)
+            if is_unknown or isinstance(error, SchedulerUnreachableError):
+                break  # another one might be a second driver
+        else:
+            return f"job {answer.strip().partition(';')[0]}"
+    raise errors.UsageError(
+        f"SLURM did not take the driver ({'; '.join(said)}); check the profile's block driver, or "
+        "drive the study from a terminal with: hpsearch run"
+    )
+
+
+def _driver_job(profile: SlurmProfile, folder: StudyDir, runs: Path) -> tuple[Sequence[str], str]:
+    """Return the call of sbatch, and the script that it reads."""
     setup = "\n".join(setup_lines(profile, take_snapshot(folder.code)))
     script = _SCRIPT.format(setup=setup, command=shlex.join(_command(SUPERVISOR, folder, runs)))
     warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
@@ -77,14 +98,7 @@ def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
         f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
         *(f"--output={folder.output}", f"--chdir={os.getcwd()}"),
     ]
-    try:
-        answer = SchedulerCalls(profile.max_calls_per_minute).run(command, script)
-    except SchedulerSilentError as error:
-        raise errors.UsageError(
-            f"SLURM did not take the driver ({error}); check the profile's block driver, or "
-            "drive the study from a terminal with: hpsearch run"
-        ) from error
-    return f"job {answer.strip().partition(';')[0]}"
+    return command, script
 
 
 def requeue_own_job() -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -54,11 +54,14 @@ def examine_all(
         return [*findings, skipped("put the errors right before a job is tried", "job")]
     jobs: dict[str, Check] = {"job": partial(machine.check_inside, study, runs, make)}
     if len(study.on_slurm) > 1:
+        # An error would have ended this, so by these there is a warning that says as much.
+        refused = {finding.name for finding in findings if finding.level == "warning"}
         jobs = {
             f"job by {executor.profile}": partial(
                 machine.check_inside, study.with_executor(executor), runs, make
             )
             for executor in study.on_slurm
+            if f"submission of jobs by {executor.profile}" not in refused
         }
     return findings + examine(jobs)
 
@@ -87,14 +90,45 @@ def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str,
     if isinstance(study.executor, LocalOptions):
         return checks | {"GPUs": lambda: machine.check_local_gpus(study)}
     checks["shared folder"] = lambda: machine.check_shared(runs, mounts)
-    for index, executor in enumerate(study.on_slurm):
-        by = f" by {executor.profile}" if len(study.on_slurm) > 1 else ""
-        checks[f"profile{by}"] = partial(_profile, study, executor, by, is_first=index == 0)
-    return checks
+    return checks | {"profiles": partial(_profiles, study)}
 
 
-def _profile(study: Study, executor: SlurmOptions, by: str, *, is_first: bool) -> Iterator[Finding]:
-    """Look at a profile, and by the first one at the cluster and the driver's job, too.
+def _profiles(study: Study) -> Iterator[Finding]:
+    """Look at all profiles; what SLURM refuses is no error where another profile does for it."""
+    several, driver_is_taken = len(study.on_slurm) > 1, False
+    looks: list[list[Finding]] = []
+    for executor in study.on_slurm:
+        by = f" by {executor.profile}" if several else ""
+        check = partial(
+            _profile, study, executor, by, is_first=not looks, with_driver=not driver_is_taken
+        )
+        looks.append(examine({f"profile{by}": check}))
+        driver_is_taken = driver_is_taken or not _is_refused(looks[-1], "the driver")
+    for findings in looks:
+        lenient = tuple(
+            f"{check} of {whose}"
+            for whose in ("jobs", "the driver")
+            if _is_refused(findings, whose) and not all(_is_refused(look, whose) for look in looks)
+            for check in ("partition", "submission")
+        )
+        for finding in findings:
+            if finding.level == "error" and finding.name.startswith(lenient):
+                sentence = f"{finding.sentence}; until then other profiles are used"
+                yield replace(finding, level="warning", sentence=sentence)
+            else:
+                yield finding
+
+
+def _is_refused(findings: Sequence[Finding], whose: str) -> bool:
+    """Return whether sbatch took no jobs by a profile, or no driver."""
+    name = f"submission of {whose}"
+    return any(own.level == "error" and own.name.startswith(name) for own in findings)
+
+
+def _profile(
+    study: Study, executor: SlurmOptions, by: str, *, is_first: bool, with_driver: bool
+) -> Iterator[Finding]:
+    """Look at a profile, by the first one at the cluster too, and perhaps at the driver's job.
 
     ``by`` says in the names of findings which one it is, if there are several.
     """
@@ -110,13 +144,14 @@ def _profile(study: Study, executor: SlurmOptions, by: str, *, is_first: bool) -
             yield from _slurm(calls, study.executor.jobs)
         partitions = slurm.read_partitions(calls)
         yield from slurm.check_partitions(jobs, profile, partitions)
-        if is_first:
-            yield from slurm.check_partitions("the driver", driver, partitions)
+        whose = "the driver" if is_first else f"the driver{by}"
+        if with_driver:
+            yield from slurm.check_partitions(whose, driver, partitions)
         yield slurm.check_submission(
             jobs, calls, trial_options(profile, executor.ranks, executor.min_ranks)
         )
-        if is_first:
-            yield slurm.check_submission("the driver", calls, driver_options(driver))
+        if with_driver:
+            yield slurm.check_submission(whose, calls, driver_options(driver))
     except SchedulerSilentError as fault:
         note = f"{fault}; run this on a login node of the cluster, or give the study executor local"
         yield error(" ".join(note.split()), "SLURM")

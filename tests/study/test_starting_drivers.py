@@ -17,15 +17,17 @@ from fakes import FakeExecutor
 
 from hpsearch import yaml_file
 from hpsearch.api import background, driving
-from hpsearch.api.executors import check_submission
+from hpsearch.api.executors import check_submission, start_detached
+from hpsearch.api.foreground import drive_here
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import note_retry
 from hpsearch.commands import read, run
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
 from hpsearch.study.requests import forget_start, note_start
-from hpsearch.study.spec import Study
+from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import Followed, open_view
+from hpsearch.terminal import Terminal
 
 
 class Drivers:
@@ -214,3 +216,101 @@ def test_a_study_that_cannot_be_exported_does_not_start_its_driver_again(tmp_pat
     _, runs = finished(tmp_path)  # of fake jobs, which leave no checkpoints
     assert run.drive.function("quick", runs) == 0
     assert "checkpoints is missing or damaged" in capsys.readouterr().err
+
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
+REFUSING = """#!/bin/sh
+echo "$*" >> "$0.calls"
+case " $* " in {options}) echo "Invalid account" >&2; exit 1;; esac
+"""
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Return a function that lets sbatch refuse some options; and the file of its calls."""
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=":")
+
+    def refuse(*options: str) -> Path:
+        patterns = "|".join(f'*" {option} "*' for option in options) or "none"
+        sbatch.write_text(REFUSING.format(options=patterns))
+        sbatch.chmod(0o755)
+        return sbatch.with_name("sbatch.calls")
+
+    return refuse
+
+
+def two_profiles(folder: Path) -> Study:
+    """Return a study whose jobs have a time of 10 by one.yaml, and of 5 by two.yaml."""
+    profile, executors = yaml_file.load(PROFILE), []
+    for name, minutes, driver in (("one", 10, 30), ("two", 5, 20)):
+        times = {"walltime_minutes": minutes}
+        times["driver"] = profile["driver"] | {"walltime_minutes": driver}
+        (folder / f"{name}.yaml").write_text(yaml_file.dump(profile | times))
+        executors.append({"name": "slurm", "profile": f"{name}.yaml", "jobs": 1})
+    study = new_study(folder)
+    rewrite(study, executors=executors)
+    text = yaml_file.load(study.path)
+    del text["executor"]
+    study.path.write_text(yaml_file.dump(text))
+    return load_spec(study.path)
+
+
+@pytest.mark.parametrize("times", [("--time=10", "--time=30"), ("--time=5",)])
+def test_a_profile_that_is_refused_is_said_where_another_one_is_taken(
+    tmp_path, asked, capsys, times
+) -> None:
+    study = two_profiles(tmp_path)
+    asked(*times)
+    check_submission(study, StudyDir(tmp_path / "runs" / "quick"), with_driver=True)
+    file = "two.yaml" if "--time=5" in times else "one.yaml"
+    assert capsys.readouterr().err == (
+        f"hpsearch: quick does without profiles by which SLURM takes no jobs ({file}: sbatch "
+        f"failed: Invalid account); change {file}, or see more with: hpsearch doctor {study.path}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "times"), [("jobs", ["--time=10", "--time=5"]), ("driver", ["--time=30", "--time=20"])]
+)
+def test_a_study_does_not_begin_where_all_profiles_are_refused(
+    tmp_path, asked, capsys, what, times
+) -> None:
+    study = two_profiles(tmp_path)
+    asked(*times)
+    words = "sbatch failed: Invalid account"
+    with pytest.raises(UsageError) as error:
+        check_submission(study, StudyDir(tmp_path / "runs" / "quick"), with_driver=True)
+    assert str(error.value) == (
+        f"SLURM would not take the {what} of quick (one.yaml: {words}; two.yaml: {words}); change "
+        f"one.yaml and two.yaml, or see more with: hpsearch doctor {study.path}"
+    )
+    assert capsys.readouterr().err == ""
+
+
+def test_the_driver_goes_by_the_first_profile_that_is_taken(tmp_path, asked) -> None:
+    study = two_profiles(tmp_path)
+    calls = asked("--time=30")
+    folder = StudyDir(tmp_path / "runs" / "quick")
+    assert start_detached(study, folder, tmp_path / "runs") == "job "
+    times = [line.partition("--time=")[2].split()[0] for line in calls.read_text().splitlines()]
+    assert times == ["30", "20"]
+    asked("--parsable")
+    with pytest.raises(UsageError, match=r"driver \(sbatch failed: Invalid account; sbatch failed"):
+        start_detached(study, folder, tmp_path / "runs")
+
+
+def test_a_study_with_nothing_left_to_do_asks_no_scheduler(tmp_path, asked) -> None:
+    study = two_profiles(tmp_path)
+    calls = asked("--test-only")
+    runs = tmp_path / "runs"
+    drive(study, FakeExecutor())
+    view = drive_here(study, runs, Terminal(), command_to_go_on="")
+    assert view is not None
+    assert view.state.status == "finished"
+    assert not background.leave_to_driver(study, runs)
+    assert not calls.exists()
+    rewrite(study, budget={"trials": 9})
+    with pytest.raises(UsageError, match="SLURM would not take the jobs"):
+        background.leave_to_driver(load_spec(study.path), runs)
