@@ -405,17 +405,20 @@ def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:
     assert [each.name for each in study.spec.population.operators] == ["clone"]
 
 
-def test_a_closing_by_a_package_s_operators_alone_is_read_without_it(tmp_path: Path) -> None:
+def test_a_closing_and_a_panel_of_a_package_are_read_without_it(tmp_path: Path) -> None:
     write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
     write_study(tmp_path)
     plain = json.loads(spec_json(load_spec(tmp_path / "study.yaml")))
     bred = json.loads(spec_json(load_spec(STUDIES / "population_pairs.yaml")))["population"]
     closing = {"operators": [{"name": "same"}, {"name": "halves"}]}
-    text = json.dumps({**plain, "population": {**bred, "closing": closing}})
+    matches = {**bred["matches"], "panel": [*bred["matches"]["panel"], "balanced"]}
+    given = {**bred, "closing": closing, "matches": matches}
+    text = json.dumps({**plain, "population": given})
     with on_path(tmp_path / "package"):
         assert readable_study(text, tmp_path)[1] == ()
     study, absent = readable_study(text, tmp_path)
-    assert [fault.partition(" ")[0] for fault in absent] == [
-        f"population.closing.operators[{index}].name" for index in range(2)
+    assert sorted(fault.partition(" ")[0] for fault in absent) == [
+        *(f"population.closing.operators[{index}].name" for index in range(2)),
+        "population.matches.panel[5]",
     ]
     assert to_plain(study.spec.population) == {**bred, "closing": None}

@@ -13,6 +13,7 @@ from hpsearch.schema import field_hints, read, read_hint, to_plain
 from hpsearch.study import options
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec
+from hpsearch.trainers.config.players import OpponentName
 
 NOT_PART_OF_THE_SEARCH = (
     "storage",
@@ -75,8 +76,11 @@ def _without_unreadable(data: dict[str, Any]) -> dict[str, Any]:
     if "track" in kept:
         kept["track"] = [each for each in kept["track"] if _is_readable(options.Tracker, each)]
     if kept.get("population"):
+        matches = kept["population"]["matches"]
+        panel = [name for name in matches["panel"] if _is_readable(OpponentName, name)]
         operators = _readable_operators(kept["population"]) or [{"name": Clone().name}]
-        kept["population"] = {**kept["population"], "operators": operators}
+        readable = {"matches": {**matches, "panel": panel}, "operators": operators}
+        kept["population"] = kept["population"] | readable
         if closing := kept["population"].get("closing"):
             # A closing has no clones, and none at all is nothing to be looked at.
             operators = _readable_operators(closing)
