@@ -169,10 +169,10 @@ def test_an_operator_is_known_in_the_places_of_the_guide_alone(operator):
 
 RULES_BETWEEN_KEYS = "trainers/config/common.py"
 LAYER_PLACES = {
-    *("trainers/config/net_arch.py", "trainers/config/weight_layout.py", "trainers/networks.py")
+    *("trainers/config/net_arch.py", "trainers/config/weight_layout.py", "trainers/layers.py")
 }
 ENCODER_PLACES = {
-    *("trainers/config/players.py", "trainers/config/weight_layout.py", "trainers/networks.py")
+    *("trainers/config/players.py", "trainers/config/weight_layout.py", "trainers/layers.py")
 }
 
 

@@ -23,7 +23,8 @@ from hpsearch.game.random import derive_key
 from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.weight_layout import POLICY
-from hpsearch.trainers.networks import Network, Reader, apply_tower
+from hpsearch.trainers.layers import Reader, apply_tower
+from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import Position, ScriptedPolicy, Turn, features_of, legal_values
 

@@ -1,4 +1,4 @@
-"""What updates on a CPU compute in another way than networks.py does, because it is quicker there.
+"""What updates on a CPU compute in another way than layers.py does, because it is quicker there.
 
 A member's layers with their derivatives, written out: beside products of these sizes autograd takes
 long. Products are oneDNN's: MKL, which torch calls by default, uses the widest instructions of
@@ -107,7 +107,7 @@ class Tape:
 
 
 class TapedReader:
-    """Applies the next layer of one member to (R, I), as `networks.Reader` does of all members."""
+    """Applies the next layer of one member to (R, I), as `layers.Reader` does of all members."""
 
     def __init__(
         self,
