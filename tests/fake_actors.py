@@ -3,7 +3,7 @@
 import torch
 
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.rollouts import ActorRollouts
 
 FIXED = ActorRollouts(
@@ -31,7 +31,7 @@ class FakeActor:
     def set_up(self, setup: Setup, num_places: int) -> None:
         self.is_new = False
         self.setups.append(setup)
-        self._player = RolloutPlayer(build(setup.configs, setup.part))
+        self._player = RolloutPlayer(build_trainer(setup.configs, setup.part))
         self._player.set_up(setup)
         self._left, self._each, self._num_free = setup.first, setup.each, num_places
         self._played = []
@@ -72,12 +72,12 @@ class FakeActors:
         self.actors = [FakeActor() for _ in range(count)]
 
     def play_here(self, setup: Setup) -> Rollout:
-        player = RolloutPlayer(build(setup.configs, setup.part))
+        player = RolloutPlayer(build_trainer(setup.configs, setup.part))
         player.set_up(setup)
         return player.play()
 
 
 def trained(configs, actors, steps: int = 12):
-    trainer = build(configs, actors=actors)
+    trainer = build_trainer(configs, actors=actors)
     trainer.train(steps)
     return trainer

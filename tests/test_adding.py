@@ -23,7 +23,7 @@ from hpsearch.report.forecast import forecast
 from hpsearch.schema import own_options
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers import config
-from hpsearch.trainers.algorithms import TRAINERS, build
+from hpsearch.trainers.algorithms import TRAINERS, build_trainer
 from hpsearch.trainers.config import TrainerConfig, net_arch, players
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
@@ -202,7 +202,7 @@ def test_an_algorithm_that_is_added_so_is_studied_estimated_and_trained(tmp_path
     assert forecast(study, StudyDir(tmp_path / "runs/tiny")).hours is None  # nothing like it
     copied = config.read_config(study.bases["copied"], source="")
     assert isinstance(copied, CopiedConfig)
-    trainer = build([copied])
+    trainer = build_trainer([copied])
     trainer.train(1)
     assert trainer.is_finite() == [True]
 

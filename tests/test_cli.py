@@ -405,7 +405,7 @@ def test_the_exported_weights_are_plain_torch_layers(finished):
     import torch
     from safetensors.torch import load_file
 
-    from hpsearch.trainers.algorithms import build
+    from hpsearch.trainers.algorithms import build_trainer
 
     best, folder = best_of(finished), finished / "runs/tiny/best"
     weights = load_file(folder / "weights.safetensors")
@@ -426,7 +426,7 @@ def test_the_exported_weights_are_plain_torch_layers(finished):
     assert loaded.unexpected_keys == []
 
     checkpoints = StudyDir(finished / "runs/tiny").trial(best["trial"]).checkpoints
-    trainer = build([read_config(best["config"], source="best")])
+    trainer = build_trainer([read_config(best["config"], source="best")])
     trainer.load(checkpoint.path_of(checkpoints, best["config"]["steps"]), 0)
     points = trainer.fused_game.points  # (1, B, 5, 3), in the middle of games
     assert (points < 0).any()

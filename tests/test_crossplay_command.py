@@ -16,7 +16,7 @@ from hpsearch.commands.measure import _device
 from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
@@ -59,7 +59,7 @@ def runs(tmp_path_factory, tiny_config):
         "large": ({"max_num_points": 6}, "dqn"),
     }
     for name, (changes, algorithm) in kinds.items():
-        trainer = build([tiny_config(changes, algorithm)])
+        trainer = build_trainer([tiny_config(changes, algorithm)])
         for _ in range(2):
             trainer.train(1)
             trainer.save(folder / name / "checkpoints", 0)
@@ -285,6 +285,6 @@ def test_without_matplotlib_nothing_is_played(capsys, monkeypatch, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_refused_by_name(capsys, tmp_path, tiny_config):
-    damaged = build([tiny_config({})]).save(tmp_path / "checkpoints", 0)
+    damaged = build_trainer([tiny_config({})]).save(tmp_path / "checkpoints", 0)
     (damaged / checkpoint.TENSORS).write_bytes(b"nothing")
     assert "is damaged" in refused(capsys, damaged, *QUICK, code=7)

@@ -8,7 +8,7 @@ import pytest
 from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_rows
 from hpsearch.cli import main
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.yardstick import NamedDepths, RandomDepths, Yardstick
 
@@ -31,7 +31,7 @@ def trials(tmp_path_factory, tiny_config):
         "host": {"agent": {"player": "random"}},
     }
     for name, change in changes.items():
-        trainer = build([tiny_config(change)])
+        trainer = build_trainer([tiny_config(change)])
         for _ in range(2):
             trainer.train(1)
             trainer.save(folder / name / "checkpoints", 0)
@@ -153,7 +153,7 @@ def test_a_checkpoint_is_found_by_its_own_folder_or_the_newest_one_above(capsys,
 
 
 def test_a_damaged_checkpoint_is_left_out_and_refused_by_name(capsys, tmp_path, tiny_config):
-    trainer = build([tiny_config({})])
+    trainer = build_trainer([tiny_config({})])
     folder = tmp_path / "checkpoints"
     whole = trainer.save(folder, 0)
     trainer.train(1)

@@ -34,7 +34,7 @@ from hpsearch.study.stored_spec import readable_study, spec_json, stored_study
 from hpsearch.testing.game_parts import check_agent, check_encoder, check_host, check_reward
 from hpsearch.testing.operators import check_crossover, check_mutation
 from hpsearch.testing.studies import check_pruner, check_sampler
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.opponents import load_player
 
@@ -284,7 +284,9 @@ def test_training_by_parts_of_a_package_is_training_by_the_parts_that_they_equal
         "host.encoder": {"name": "rows"},
         "evaluation.opponents": ["last", "balanced"],
     }
-    trained = [build([read_config(apply(CONFIGS["dqn"], c), source="")]) for c in (own, theirs)]
+    trained = [
+        build_trainer([read_config(apply(CONFIGS["dqn"], c), source="")]) for c in (own, theirs)
+    ]
     measured = []
     for trainer in trained:
         trainer.train(5)
@@ -301,7 +303,7 @@ def test_training_by_parts_of_a_package_is_training_by_the_parts_that_they_equal
 def test_children_are_made_by_a_package_s_operators(tmp_path: Path) -> None:
     parents = []
     for seed in (1, 2):
-        trainer = build([read_config(apply(CONFIGS["dqn"], {"seed": seed}), source="")])
+        trainer = build_trainer([read_config(apply(CONFIGS["dqn"], {"seed": seed}), source="")])
         trainer.train(1)
         path = Path(trainer.save(tmp_path / str(seed), 0))
         parents.append({"host": load_player(path, "host", torch.device("cpu"))})

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from hpsearch import yaml_file
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.evaluation import Metrics
 
@@ -19,7 +19,7 @@ def train(name: str, steps: int, seeds: Sequence[int]) -> list[Metrics]:
     """Train a shipped configuration with each seed; return and print the measures of all."""
     plain = {**yaml_file.load(TRAINERS / name), "steps": steps}
     plain["evaluation"] = {**plain["evaluation"], "opponents": ["choose_first"]}
-    trainer = build([read_config({**plain, "seed": seed}, source=name) for seed in seeds])
+    trainer = build_trainer([read_config({**plain, "seed": seed}, source=name) for seed in seeds])
     began = time.perf_counter()
     trainer.train(steps)
     seconds = time.perf_counter() - began

@@ -89,9 +89,11 @@ def test_a_trainer_file_is_complete(path):
     ids=name,
 )
 def test_a_trainer_file_trains(path):
-    from hpsearch.trainers.algorithms import build
+    from hpsearch.trainers.algorithms import build_trainer
 
-    trainer = build([read_config(made_small(yaml_file.load(path), SIZES), source=name(path))])
+    trainer = build_trainer(
+        [read_config(made_small(yaml_file.load(path), SIZES), source=name(path))]
+    )
     before = {key: tensor.clone() for key, tensor in trainer.state().items()}
     trainer.train(1)
     assert all(trainer.is_finite())

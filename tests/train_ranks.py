@@ -17,7 +17,7 @@ from torch import distributed
 
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.policies import FixedRatePolicy
@@ -27,7 +27,9 @@ from hpsearch.trainers.trainer import AnyTrainer
 
 
 def train(case: dict, ranks: Ranks) -> dict:
-    trainer = build([read_config(config, source="test") for config in case["configs"]], ranks)
+    trainer = build_trainer(
+        [read_config(config, source="test") for config in case["configs"]], ranks
+    )
     members = range(trainer.num_members)
     if "load" in case:
         for member in members:

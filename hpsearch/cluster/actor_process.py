@@ -21,7 +21,7 @@ from hpsearch.cluster.failures import SAVE_SIGNAL, STOP_SIGNALS
 from hpsearch.cluster.machine import keep_freed_memory
 from hpsearch.cluster.weight_transport import Receiver
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.kernel_cache import compile_kernels
 from hpsearch.trainers.ranks import Ranks
@@ -94,7 +94,7 @@ def act(pipe: Connection, configs: Sequence[CommonConfig], part: Ranks, receiver
     torch.set_num_threads(1)
     if configs[0].device == "cpu":
         compile_kernels(configs[0].dimension)
-    player = RolloutPlayer(build(configs, part))
+    player = RolloutPlayer(build_trainer(configs, part))
     player.play()  # which compiles what it takes
     with suppress(*LOST):
         pipe.send(Started())
@@ -139,7 +139,7 @@ class _Acting:
             case Begin(number, setup, games, weights, num_places):
                 self._begin = number
                 if self._configs != setup.configs:
-                    self._player = RolloutPlayer(build(setup.configs, setup.part))
+                    self._player = RolloutPlayer(build_trainer(setup.configs, setup.part))
                 self._configs, self._weights, self._each = setup.configs, weights, setup.each
                 self._player.set_up(replace(setup, games=games.place(0), weights=weights.place(0)))
                 self._left, self._rollouts = setup.first, None

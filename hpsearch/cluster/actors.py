@@ -38,7 +38,7 @@ from hpsearch.cluster.weight_transport import (
 )
 from hpsearch.errors import ConflictError
 from hpsearch.trainers.acting import Rollout, RolloutPlayer, Setup, Tensors
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -232,7 +232,7 @@ class ActorPool:
     def play_here(self, setup: Setup) -> Rollout:
         configs, player = self._here.get(setup.part, (None, None))
         if player is None or configs != setup.configs:
-            player = RolloutPlayer(build(setup.configs, setup.part))
+            player = RolloutPlayer(build_trainer(setup.configs, setup.part))
             self._here[setup.part] = setup.configs, player
         player.set_up(setup)
         return player.play()

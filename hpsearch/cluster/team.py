@@ -18,7 +18,7 @@ from hpsearch.cluster.parts import AwaitedParts, PartsWritten, PartWriter
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
 from hpsearch.errors import HpsearchError
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.checkpoint import Checkpoint, CheckpointPart
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
@@ -263,7 +263,7 @@ def _build(team: Team, configs: Sequence[TrainerConfig], weights: Path | None) -
         team.end_actors()
     if team.actors is None and isinstance(how, ActorRollouts):
         team.actors = ActorPool(how, configs, team.ranks, weights)
-    team.built = build(configs, team.ranks, team.actors)
+    team.built = build_trainer(configs, team.ranks, team.actors)
     if team.actors is not None:
         team.actors.wait()
 

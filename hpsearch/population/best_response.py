@@ -18,7 +18,7 @@ import torch
 
 from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.config.ending import NEVER
 from hpsearch.trainers.config.players import OTHER, host_first
@@ -157,7 +157,7 @@ def train_response(
         return there
     saved = checkpoint.load(champion, "no tensor").config  # what trains reads the tensors itself
     config = _config(saved, champion, role, steps=steps, seed=seed, device=device)
-    trainer = build([config], ranks)
+    trainer = build_trainer([config], ranks)
     if OTHER[role] in read_config(saved, source=str(champion)).learning():
         trainer.warm_start(champion, 0)
     for made in range(0, steps, STRIDE):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpsearch.game.kernels import Step
 from hpsearch.game.rules import HostActionEncoder, check_move
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -43,7 +43,7 @@ def training_changes_what_every_role_plays_by(
     configs: Sequence[CommonConfig], folder: Path
 ) -> None:
     assert len(configs) >= 2, "promises are made to two members or more"
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     before = state_of(trainer)
     trainer.train(NUM_STEPS)
     for learner in trainer.learners:
@@ -55,11 +55,11 @@ def training_changes_what_every_role_plays_by(
 
 def members_train_as_they_do_alone(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise that a member's results do not depend on who trains beside it."""
-    population = build(configs)
+    population = build_trainer(configs)
     first = state_of(population)
     population.train(NUM_STEPS)
     for member, config in enumerate(configs):
-        alone = build([config])
+        alone = build_trainer([config])
         assert_same(row(first, member), row(alone.state(), 0))
         alone.train(NUM_STEPS)
         assert_same(row(population.state(), member), row(alone.state(), 0), exact=False)
@@ -67,7 +67,7 @@ def members_train_as_they_do_alone(configs: Sequence[CommonConfig], folder: Path
 
 def seeds_decide_everything(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise the same weights again, whatever is drawn from torch's own generator meanwhile."""
-    trainer, again = build(configs), build(configs)
+    trainer, again = build_trainer(configs), build_trainer(configs)
     trainer.train(HALF)
     torch.rand(7)
     again.train(HALF)
@@ -75,7 +75,7 @@ def seeds_decide_everything(configs: Sequence[CommonConfig], folder: Path) -> No
 
 
 def steps_may_be_made_in_any_portions(configs: Sequence[CommonConfig], folder: Path) -> None:
-    whole, parts = build(configs), build(configs)
+    whole, parts = build_trainer(configs), build_trainer(configs)
     whole.train(NUM_STEPS)
     for steps in (1, 0, NUM_STEPS - 2, 1):
         parts.train(steps)
@@ -84,7 +84,7 @@ def steps_may_be_made_in_any_portions(configs: Sequence[CommonConfig], folder: P
 
 def training_goes_on_from_a_checkpoint(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise that a run that was killed goes on to the same weights, bit for bit."""
-    whole, resumed = build(configs), build(configs)
+    whole, resumed = build_trainer(configs), build_trainer(configs)
     whole.train(HALF)
     for member in range(len(configs)):
         resumed.load(Path(whole.save(folder / str(member), member)), member)
@@ -94,7 +94,7 @@ def training_goes_on_from_a_checkpoint(configs: Sequence[CommonConfig], folder: 
 
 
 def measuring_and_saving_change_nothing(configs: Sequence[CommonConfig], folder: Path) -> None:
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     trainer.train(2)
     before = state_of(trainer)
     trainer.save(folder, 0)
@@ -105,7 +105,11 @@ def measuring_and_saving_change_nothing(configs: Sequence[CommonConfig], folder:
 def a_place_passes_to_another_member(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise that a new member trains as it would alone, and that the others notice nothing."""
     first, other = configs[0], configs[-1]
-    undisturbed, trainer, alone = build([first, first]), build([first, first]), build([other])
+    undisturbed, trainer, alone = (
+        build_trainer([first, first]),
+        build_trainer([first, first]),
+        build_trainer([other]),
+    )
     for run in (undisturbed, trainer):
         run.train(HALF)
     trainer.begin(1, other)
@@ -117,7 +121,7 @@ def a_place_passes_to_another_member(configs: Sequence[CommonConfig], folder: Pa
 
 def members_can_be_selected(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise that those who are kept go on as if nothing had happened."""
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     trainer.train(HALF)
     order = [*reversed(range(len(configs)))]
     selected = trainer.select(order)
@@ -129,7 +133,7 @@ def members_can_be_selected(configs: Sequence[CommonConfig], folder: Path) -> No
 
 def only_legal_moves_are_played(configs: Sequence[CommonConfig], folder: Path) -> None:
     """Promise subsets of at least two coordinates, an axis among them, in every game and move."""
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     step, moves = trainer.fused_game.step, list[tuple[Tensor, Tensor]]()
 
     def watched(host_action: Tensor, agent_axis: Tensor) -> Step:
@@ -147,7 +151,7 @@ def only_legal_moves_are_played(configs: Sequence[CommonConfig], folder: Path) -
 def a_member_that_diverges_harms_itself_alone(
     configs: Sequence[CommonConfig], folder: Path
 ) -> None:
-    trainer, healthy = build(configs), build(configs)
+    trainer, healthy = build_trainer(configs), build_trainer(configs)
     for learner in trainer.learners:
         learner.net.weights[0] = torch.inf
     trainer.train(HALF)

@@ -24,9 +24,6 @@ def build_trainer(
     return _trainer(configs[0])(configs, ranks=ranks, actors=actors)
 
 
-build = build_trainer  # the short name within hpsearch
-
-
 def _trainer(config: CommonConfig) -> type[AnyTrainer]:
     if isinstance(config, AlgorithmExtension):
         return config.trainer()

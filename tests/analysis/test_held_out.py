@@ -9,7 +9,7 @@ from hpsearch.analysis.examination import SPLIT
 from hpsearch.analysis.held_out import exploited_values, held_out_values
 from hpsearch.population.best_response import exploit
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import threads
 
@@ -34,7 +34,7 @@ def trials(story):
         for number, net in enumerate(("[8]", "[6, 6]", "[8]")):
             story.add("asked", number, params={"host.net_arch": net})
             config = story.view.config(story.view.state.trials[number])
-            trainer = build([read_config(config, source="")])
+            trainer = build_trainer([read_config(config, source="")])
             trainer.train(3)
             trainer.step.fill_(config["steps"])
             trainer.save(story.view.folder.trial(number).checkpoints, 0)
@@ -45,7 +45,7 @@ def test_values_are_those_of_each_trainer_alone(story, trials):
     together = held_out_values(story.view, trials, GAMES)
     for trial in trials:
         config = read_config(story.view.config(trial), source="")
-        trainer = build([config])
+        trainer = build_trainer([config])
         folder = story.view.folder.trial(trial.number).checkpoints
         trainer.load(checkpoint.path_of(folder, config.steps), 0)
         alone = trainer.evaluate_rho(num_games=GAMES, split=SPLIT)[0]
@@ -81,7 +81,7 @@ def test_agents_are_measured_too(tmp_path):
     story = Story(write_study(tmp_path, {"space": space, "objectives": goals}))
     story.add("asked", 0, params={"agent.gamma": 0.7})
     trial = story.view.state.trials[0]
-    trainer = build([read_config(story.view.config(trial), source="")])
+    trainer = build_trainer([read_config(story.view.config(trial), source="")])
     trainer.step.fill_(TRAINER["steps"])
     trainer.save(story.view.folder.trial(0).checkpoints, 0)
     alone = trainer.evaluate_rho(num_games=GAMES, split=SPLIT)[0]

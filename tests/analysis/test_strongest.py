@@ -7,7 +7,7 @@ from views import METRIC, rho
 from hpsearch.analysis.players import strongest_checkpoints
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 PANEL = "panel/agent"
 FINE = {"failure": None, "message": ""}
@@ -17,7 +17,7 @@ FINE = {"failure": None, "message": ""}
 def saved(tmp_path_factory, tiny_config):
     """A checkpoint of any player."""
     folder = tmp_path_factory.mktemp("saved")
-    build([tiny_config()]).save(folder, 0)
+    build_trainer([tiny_config()]).save(folder, 0)
     return folder
 
 
@@ -104,7 +104,7 @@ def test_no_trial_has_finished(story):
 
 def test_a_damaged_checkpoint_is_none(story, tmp_path, tiny_config):
     folder = story.view.folder.trial(0).checkpoints
-    path = build([tiny_config()]).save(folder, 0)
+    path = build_trainer([tiny_config()]).save(folder, 0)
     damage(path / checkpoint.TENSORS)
     story.ask(0)
     story.run(0, job="00000")

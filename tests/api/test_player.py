@@ -8,7 +8,7 @@ import hpsearch
 from hpsearch.errors import CorruptError, UsageError
 from hpsearch.game import rules
 from hpsearch.game.fused_game import FusedGame
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.policies import Position, Turn
@@ -27,7 +27,7 @@ def single_thread():
 def pair(tmp_path_factory, tiny_config):
     """The folder of a run in which host and agent learned."""
     folder = tmp_path_factory.mktemp("runs") / "pair"
-    trainer = build([tiny_config({"agent": "learn"})])
+    trainer = build_trainer([tiny_config({"agent": "learn"})])
     trainer.train(3)
     trainer.save(folder / "checkpoints", 0)
     return folder

@@ -17,7 +17,7 @@ from hpsearch.game.kernels import default_backend
 from hpsearch.game.players import agent_player, host_player
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.graphs import SWITCH, WARM_UPS
 
@@ -79,7 +79,7 @@ def no_step_waits(config: TrainerConfig) -> Callable[[], None]:
     """Return a check that training never waits for the device."""
 
     def check() -> None:
-        trainer = build([config])
+        trainer = build_trainer([config])
         trainer.train(12)  # whatever is compiled or looked up once
         torch.cuda.synchronize()
         torch.cuda.set_sync_debug_mode("error")
@@ -96,10 +96,10 @@ def a_member_learns_what_it_would_alone(config: TrainerConfig) -> Callable[[], N
 
     def check() -> None:
         configs = [replace(config, seed=seed) for seed in (1, 2, 3)]
-        together = build(configs)
+        together = build_trainer(configs)
         together.train(1)
         for member, own in enumerate(configs):
-            alone = build([own])
+            alone = build_trainer([own])
             alone.train(1)
             torch.testing.assert_close(
                 together.host_net.weights[member], alone.host_net.weights[0], rtol=1e-3, atol=1e-5
@@ -112,7 +112,7 @@ def replays_are_the_steps_themselves(config: TrainerConfig) -> Callable[[], None
     """Return a check of steps and games that are replayed, and the same ones launch by launch."""
 
     def weights_and_rho() -> tuple[Tensor, float]:
-        trainer = build([config])
+        trainer = build_trainer([config])
         trainer.train(WARM_UPS + 4)
         (rho,) = trainer.evaluate_rho(num_games=500, split="check")
         return trainer.host_net.weights, rho["rho/host/choose_first"].value

@@ -16,7 +16,7 @@ from seed_dqn import SeedDQN, SeedLearning
 from setting import Setting
 from training_suites import PLAIN, dqn_updates, in_turn, ppo_step, sizes_of
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import DQNConfig, DQNRole, PPOConfig, TrainerConfig
 
 SEED, NOT_DOUBLE = "seed as published", "hpsearch, not double"
@@ -92,7 +92,7 @@ def _case(
 
 def _together(config: TrainerConfig, size: int) -> Callable[[], int]:
     configs = [replace(config, seed=seed) for seed in range(size)]
-    return in_turn([build(configs)], config, size)
+    return in_turn([build_trainer(configs)], config, size)
 
 
 def _name(size: int) -> str:

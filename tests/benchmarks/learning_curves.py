@@ -22,7 +22,7 @@ import torch
 from configurations import dqn_config, ppo_config
 
 from hpsearch.cluster.machine import num_cores
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 
 NUM_SEEDS = 16
@@ -60,7 +60,9 @@ CASES: dict[str, tuple[TrainerConfig, int, int]] = {
 def curve(name: str, device: str) -> Iterator[dict[str, object]]:
     """Train, and yield a row for every measurement."""
     config, steps, interval = CASES[name]
-    trainer = build([replace(config, seed=seed, device=device) for seed in range(NUM_SEEDS)])
+    trainer = build_trainer(
+        [replace(config, seed=seed, device=device) for seed in range(NUM_SEEDS)]
+    )
     context = rows.context(device, torch.get_num_threads())
     for step in range(0, steps + 1, interval):
         if step:

@@ -15,7 +15,7 @@ from own_memory import peak_megabytes
 from setting import Setting
 from training_suites import Trains, dqn_step, in_turn, plain_trainer, ppo_step, sizes_of
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 
 RUNS = 2
@@ -66,7 +66,7 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
     trainers: dict[str, Callable[[], list[Trains]]] = {
         NOTHING: lambda: [],
         PLAIN: lambda: [plain_trainer(config) for config in configs],
-        OURS: lambda: [build(configs)],
+        OURS: lambda: [build_trainer(configs)],
     }
     run = in_turn(trainers[contender](), config)
     for _ in range(RUNS):

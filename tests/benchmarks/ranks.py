@@ -30,7 +30,7 @@ from torch import Tensor, distributed
 
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.meeting import local_team
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 
 CONFIGS = {"dqn": dqn_config, "ppo": ppo_config}
@@ -50,7 +50,7 @@ def measured(algorithm: str, members: int, contender: str) -> dict[str, float]:
     """Return steps a second, and calls and bytes of a step, of one contender."""
     configs = _configs(algorithm, members)
     if contender == ALONE:
-        return _timed(algorithm, build(configs).train)
+        return _timed(algorithm, build_trainer(configs).train)
     with local_team(2, 1, StopFlag()) as team:
         team.build(configs)
         told = _timed(algorithm, team.train)
@@ -81,7 +81,7 @@ def paired(algorithm: str, members: int) -> list[tuple[float, float]]:
     speeds: list[tuple[float, float]] = []
     with local_team(1, 1, StopFlag()) as team:
         team.build(configs)
-        trains = {ALONE: build(configs).train, ONE: team.train}
+        trains = {ALONE: build_trainer(configs).train, ONE: team.train}
         for train in trains.values():
             train(FIRST_STEPS[algorithm])
         began = time.perf_counter()

@@ -22,7 +22,7 @@ from hpsearch.game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import learner, ppo
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.graphs import SWITCH
 from hpsearch.trainers.networks import Network
@@ -58,7 +58,7 @@ def _rows(
     context = setting.context()
     clock = PartClock(setting.device)
     with clock.installed():
-        trainer = build([config] * members)
+        trainer = build_trainer([config] * members)
         trainer.train(10 if config.algorithm == "dqn" else 1)
         clock.seconds.clear()
         with clock.part(REST):

@@ -19,7 +19,7 @@ from configurations import dqn_config
 from measuring import Case, Contender, Plan, Spread, measure
 from shares_suite import REST, PartClock
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.networks import Network
 
 PLAN = Plan(repeats=4, least_repeats=2, least_seconds=0.0, most_seconds=60.0)
@@ -118,7 +118,7 @@ print(subprocess.run(command, capture_output=True, text=True, check=True).stdout
 @pytest.mark.parametrize("name", ["__call__", "update_pass"])
 def test_a_networks_pass_counts_for_the_networks(name):
     """Those of updates too: else the rest seems to take the most."""
-    trainer = build([dqn_config({}, {})])
+    trainer = build_trainer([dqn_config({}, {})])
     clock, seen = PartClock(CPU), trainer.fused_game.observation
     with clock.installed(), clock.part(REST):
         vars(Network)[name](trainer.host_net, seen)

@@ -28,7 +28,7 @@ import torch
 from configurations import Plain, dqn_config, ppo_config
 
 from hpsearch.cluster.machine import num_cores, useful_threads
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -144,7 +144,7 @@ def work() -> None:
         number = json.loads(line)
         if number is not None:
             case = CASES[number]
-            trainer = build(case.configs())
+            trainer = build_trainer(case.configs())
             trainer.train(FIRST_STEPS[case.algorithm])
             print(0.0, flush=True)
             continue

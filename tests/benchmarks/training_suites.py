@@ -14,7 +14,7 @@ from plain_dqn import PlainDQN
 from plain_ppo import PlainPPO
 from setting import Setting
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import DQNConfig, DQNRole, PPOConfig, PPORole, TrainerConfig
 
 PLAIN, OURS, COMPILED = "plain eager", "hpsearch", "hpsearch, compiled"
@@ -60,7 +60,7 @@ def _alone(config: TrainerConfig, setting: Setting) -> Case:
         unit="update",
         contenders={
             PLAIN: Contender(in_turn([plain_trainer(config)], config)),
-            OURS: Contender(in_turn([build([config])], config)),
+            OURS: Contender(in_turn([build_trainer([config])], config)),
             **_compiled(config),
         },
         baselines=(PLAIN,),
@@ -72,7 +72,9 @@ def _compiled(config: TrainerConfig) -> dict[str, Contender]:
     """Return ours as torch compiles it, on a GPU: on a CPU little is gained, and g++ needed."""
     if config.device == "cpu":
         return {}
-    return {COMPILED: Contender(in_turn([build([replace(config, compile="default")])], config))}
+    return {
+        COMPILED: Contender(in_turn([build_trainer([replace(config, compile="default")])], config))
+    }
 
 
 def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
@@ -87,8 +89,8 @@ def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
             PLAIN_IN_TURN: Contender(
                 in_turn([plain_trainer(config) for config in configs], config)
             ),
-            IN_TURN: Contender(in_turn([build([config]) for config in configs], config)),
-            TOGETHER: Contender(in_turn([build(configs)], config, size)),
+            IN_TURN: Contender(in_turn([build_trainer([config]) for config in configs], config)),
+            TOGETHER: Contender(in_turn([build_trainer(configs)], config, size)),
         },
         baselines=(IN_TURN, PLAIN_IN_TURN),
         goal=f"{goal} times {IN_TURN}" if size == 32 else "",

@@ -20,7 +20,7 @@ from hpsearch.population.operators.options import (
     UnitCrossover,
 )
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 PAIR = {"agent": "learn"}
 BIRTH = 8
@@ -53,7 +53,7 @@ MIXTURES = [name for name in TWO_PARENTS if name != "host_and_agent"]
 
 def parents_in(folder: Path, configs, steps=BIRTH) -> list[Path]:
     """Train a parent of each configuration; return their checkpoints."""
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     trainer.train(steps)
     return [trainer.save(folder / str(member), member) for member in range(len(configs))]
 

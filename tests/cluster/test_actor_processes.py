@@ -20,7 +20,7 @@ from hpsearch.cluster.machine import VISIBLE
 from hpsearch.cluster.served_store import LOOPBACK
 from hpsearch.cluster.weight_transport import CONNECTS, FromGroup
 from hpsearch.errors import ConflictError, DiskError
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import Ranks
 from hpsearch.trainers.trainer import AnyTrainer
@@ -130,7 +130,7 @@ def test_what_was_played_before_a_new_beginning_is_not_learned_from(configs, poo
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=4)
     members = configs("ppo", how)
     actors = pool(how, members)
-    trainer = build(members, actors=actors)
+    trainer = build_trainer(members, actors=actors)
     trainer.train(3)
     time.sleep(1.0)  # so that rollouts wait in the pipe
     trainer.replace_reward_func("step_penalty")
@@ -179,7 +179,7 @@ def test_one_that_is_lost_is_replaced_and_its_games_go_on(configs, pool, number,
     how = replace(FIXED, actor_timeout=5.0, sync_method=method)
     members = configs("ppo", how)
     actors = pool(how, members)
-    trainer = build(members, actors=actors)
+    trainer = build_trainer(members, actors=actors)
     trainer.train(4)
     lost = actors.actors[1]._process.pid
     os.kill(lost, number)

@@ -51,7 +51,7 @@ def test_a_child_joins_those_who_train(story, parent, monkeypatch):
     job = job_of(study, given[:2], **PILOT)
     job.write_next(1, given[2:])
     with monkeypatch.context() as patch:
-        built, measured = counted(patch, team, "build"), counted(patch, Trainer, "evaluate")
+        built, measured = counted(patch, team, "build_trainer"), counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert len(built) == 1
     assert [ended(job, number) for number in range(3)] == [

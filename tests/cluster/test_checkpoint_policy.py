@@ -13,7 +13,7 @@ from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.cluster.team import Team
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.checkpoint import read_best
 from hpsearch.trainers.rho import Rho
 
@@ -40,7 +40,7 @@ class Story:
         lineage = Lineage(Fresh(), config.seed)
         assignment = Assignment(0, 1, "t")
         self.member = Member(assignment, trial, trial.attempt(1), config, "m", lineage, ())
-        self.trainer, self.team = build([config]), Team(StopFlag())
+        self.trainer, self.team = build_trainer([config]), Team(StopFlag())
         self.team.built = self.trainer
         self.policy = CheckpointPolicy(config, self.team)
         self.folder = trial.checkpoints

@@ -13,7 +13,7 @@ from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.team import Team
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.config.ending import Plateau, Target
 from hpsearch.trainers.trainer import Trainer
@@ -97,7 +97,7 @@ def test_evaluations_without_better_are_counted(metric, sign, min_delta):
 
 def games_by_step(config, steps):
     """Return how many games have ended by each step, as the moves of a trainer of its own tell."""
-    trainer = build([config])
+    trainer = build_trainer([config])
     ended, play = 0, trainer.rollouts.play
 
     def counted(**how):

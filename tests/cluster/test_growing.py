@@ -22,7 +22,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Adoption
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.policies import Position, features_of
 from hpsearch.trainers.trainer import Trainer
@@ -256,7 +256,7 @@ def test_what_cannot_grow_fails_with_one_sentence(tmp_path, plain_config, parent
 def test_a_trainer_grows_one_member_and_leaves_the_others(tmp_path, tiny_config, parents):
     """Its siblings have been training, and notice nothing."""
     config = tiny_config({**CHILD, "opponents": POOL, "host.net_arch": LARGE})
-    trainer = build([config, config])
+    trainer = build_trainer([config, config])
     trainer.train(3)
     before = {name: tensor[0].clone() for name, tensor in trainer.state().items()}
     assert resuming.inherit_around(trainer, parents["dqn"], 1) == "host"

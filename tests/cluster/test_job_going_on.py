@@ -14,7 +14,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -128,8 +128,8 @@ def test_a_warm_start_begins_with_the_networks_of_the_checkpoint(
     path = checkpoint.path_of(source.study.trial(0).checkpoints, 12)
     saved = checkpoint.load(path).tensors
     config = tiny_config({"seed": 9, "agent": "learn", "max_value": 9}, algorithm)
-    trainer = build([config, config])
-    fresh = build([config, config]).state()
+    trainer = build_trainer([config, config])
+    fresh = build_trainer([config, config]).state()
     trainer.warm_start(path, 1)
     state = trainer.state()
     for role in ("host", "agent"):

@@ -15,7 +15,7 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 
 @pytest.fixture
@@ -47,7 +47,9 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
     job.write_next(1, [second])
     job.write_next(2, [])
     built = []
-    monkeypatch.setattr(team, "build", lambda *parts: built.append(build(*parts)) or built[0])
+    monkeypatch.setattr(
+        team, "build_trainer", lambda *parts: built.append(build_trainer(*parts)) or built[0]
+    )
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
     assert len(built) == 1

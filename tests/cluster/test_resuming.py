@@ -16,7 +16,7 @@ from hpsearch.cluster.team import Team
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Truncation
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.checkpoint import BestRecord, read_best
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -25,7 +25,7 @@ ISLAND = Island("i", 10, Matches(), Truncation(share=0.5, confidence=0.5), Keep(
 
 @pytest.fixture(scope="module")
 def trainer(tiny_config) -> AnyTrainer:
-    return build([tiny_config()])
+    return build_trainer([tiny_config()])
 
 
 @pytest.fixture

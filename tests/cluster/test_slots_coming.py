@@ -47,7 +47,7 @@ def test_a_trial_refills_the_slot_of_one_that_has_finished(
     job, (new,) = pilot([SHORT, LONG], [NEW], algorithm=algorithm)
     job.write_next(1, [new])
     with monkeypatch.context() as patch:
-        built, selected = counted(patch, team, "build"), counted(patch, Trainer, "select")
+        built, selected = counted(patch, team, "build_trainer"), counted(patch, Trainer, "select")
         measured = counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert (len(built), len(selected)) == (1, 0)
@@ -71,7 +71,7 @@ def test_a_trial_refills_the_slot_of_one_that_was_pruned(pilot, alone, monkeypat
         job.write_next(1, [new])
 
     at_step(monkeypatch, 4, prune)
-    built = counted(monkeypatch, team, "build")
+    built = counted(monkeypatch, team, "build_trainer")
     work(str(job.root))
     assert len(built) == 1
     assert ended(job, 1) == ("pruned", 6)
@@ -123,7 +123,7 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
     job.write_next(2, given[2:3])
     job.write_next(3, given[3:])
     job.write_next(4, [])
-    built = counted(monkeypatch, team, "build")
+    built = counted(monkeypatch, team, "build_trainer")
     work(str(job.root))
     assert len(built) == 1
     for assignment, changes in zip(given, many, strict=True):
@@ -177,7 +177,7 @@ def test_more_than_there_are_slots_wait_for_their_turn(pilot) -> None:
 def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> None:
     job, given = pilot([SHORT, LONG], [{**NEW, "host.net_arch": [9]}, NEW])
     job.write_next(1, given)
-    built = counted(monkeypatch, team, "build")
+    built = counted(monkeypatch, team, "build_trainer")
     work(str(job.root))
     assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2
     assert [trainer.num_members for trainer in built] == [2, 1]
@@ -198,7 +198,7 @@ def test_a_trainer_that_does_not_fit_is_freed_before_the_next_is_built(pilot, mo
         built.append(weakref.ref(trainer))
         return trainer
 
-    monkeypatch.setattr(team, "build", watched)
+    monkeypatch.setattr(team, "build_trainer", watched)
     gc.disable()  # which would come too late
     try:
         work(str(job.root))
@@ -219,7 +219,7 @@ def test_all_that_wait_begin_at_once_where_no_member_trains(pilot, monkeypatch) 
 
     monkeypatch.setattr(JobTraining, "_admit", lambda self: None)
     monkeypatch.setattr(JobTraining, "_finish", give_then)
-    built = counted(monkeypatch, team, "build")
+    built = counted(monkeypatch, team, "build_trainer")
     work(str(job.root))
     assert [trainer.num_members for trainer in built] == [1, 2]
     assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2

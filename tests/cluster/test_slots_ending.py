@@ -16,7 +16,7 @@ from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Slots
 from hpsearch.cluster.records import Control
 from hpsearch.cluster.team import Team
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.checkpoint_name import name_of
 
 
@@ -117,7 +117,7 @@ def test_an_error_of_the_job_is_told_of_refilled_slots_too(pilot, monkeypatch) -
 def test_what_is_observed_is_of_members_alone_in_the_order_of_their_coming(tiny_config) -> None:
     configs = [tiny_config({"seed": seed}) for seed in (1, 2, 3)]
     team = Team(StopFlag())
-    team.built = build(configs)
+    team.built = build_trainer(configs)
     team.built.train(3)
     statistics, weights = team.built.statistics(), team.built.layers().weights
     slots = Slots([], team)

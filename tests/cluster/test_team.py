@@ -134,7 +134,7 @@ def test_actors_stay_for_the_next_trials_that_want_the_same(tiny_config, monkeyp
             told.append("end")
 
     monkeypatch.setattr(team_module, "ActorPool", Pool)
-    monkeypatch.setattr(team_module, "build", lambda configs, ranks, actors: actors)
+    monkeypatch.setattr(team_module, "build_trainer", lambda configs, ranks, actors: actors)
     inline, team = tiny_config(), Team(StopFlag(), weights=tmp_path)
     two, three = (replace(inline, rollouts=replace(FIXED, actors=n)) for n in (2, 3))
     for config, expected in (

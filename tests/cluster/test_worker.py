@@ -351,7 +351,7 @@ def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, confi
     def broken(configs, ranks, actors):
         raise ValueError("no such network")
 
-    monkeypatch.setattr(team, "build", broken)
+    monkeypatch.setattr(team, "build_trainer", broken)
     with pytest.raises(ValueError, match="no such network"):
         work(str(job.root))
     for number in range(2):

@@ -10,7 +10,7 @@ from test_ranks import AT_FOUR, NAMES, SHARDED, STEADY, assert_alike
 from test_trainers import CASES, members_of
 from tried import tried
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.rollouts import ActorRollouts
 
 NUM_STEPS = 12
@@ -71,7 +71,7 @@ def test_what_changes_the_members_reaches_the_actors(tiny_config, algorithm):
 )
 def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
     how = replace(FIXED, actors=1, **changes)
-    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    trainer = build_trainer(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
     seen = []
     for _ in ages:
         trainer.train(1)
@@ -82,7 +82,7 @@ def test_how_old_the_weights_are_that_played(tiny_config, changes, ages):
 
 def test_what_is_played_by_weights_that_are_too_old_is_played_again(tiny_config):
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer")
-    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    trainer = build_trainer(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
     for _ in range(4):
         trainer.train(1)
         assert trainer.actor_games.parts[0].age == 0
@@ -93,7 +93,7 @@ def test_newer_weights_wait_until_the_last_ones_have_been_read(tiny_config):
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=4)
     actors = FakeActors(1)
     (actor,) = actors.actors
-    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=actors)
+    trainer = build_trainer(configs_of(tiny_config, "ppo: plain host", how), actors=actors)
     for is_read, versions in ((True, []), (False, []), (False, []), (True, [3]), (True, [3, 4])):
         actor.has_weights = is_read
         trainer.train(1)
@@ -104,7 +104,7 @@ def test_newer_weights_wait_until_the_last_ones_have_been_read(tiny_config):
 
 def test_an_action_is_as_likely_as_by_the_policy_that_drew_it(tiny_config):
     how = replace(FIXED, actors=1, sync_style="dynamic_by_trainer", max_staleness=1)
-    trainer = build(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
+    trainer = build_trainer(configs_of(tiny_config, "ppo: plain host", how), actors=FakeActors(1))
     (group,) = trainer.roles.groups
     learner, versions = group.learner, []
     for step in range(4):
@@ -136,7 +136,7 @@ def test_no_target_reaches_across_what_was_not_learned_from(tiny_config, style, 
     )
     configs = configs_of(tiny_config, "dqn: n-step, prioritised, dueling", how)
     configs = [replace_buffer(config) for config in configs]
-    trainer = build(configs, actors=FakeActors(2))
+    trainer = build_trainer(configs, actors=FakeActors(2))
     moves = []
     learner = trainer.learners[0]
     add = learner.replay_buffer.add

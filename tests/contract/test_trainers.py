@@ -29,7 +29,7 @@ from hpsearch.testing.algorithms import (
     state_of,
 )
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import TRAINERS, build
+from hpsearch.trainers.algorithms import TRAINERS, build_trainer
 from hpsearch.trainers.config import TrainerConfig
 
 every_algorithm = pytest.mark.parametrize("algorithm", TRAINERS)
@@ -252,7 +252,7 @@ def test_a_promise(members, algorithm, case, promise, tmp_path):
 
 @every_algorithm
 def test_members_differ(members, algorithm):
-    state = build(members(algorithm, BOTH)).state()
+    state = build_trainer(members(algorithm, BOTH)).state()
     for name in ("host.net.weights", "agent.net.weights", "fused_game.points"):
         assert not torch.equal(state[name][0], state[name][1])
     assert not torch.equal(state["host.net.weights"][0, :8], state["agent.net.weights"][0, :8])
@@ -261,7 +261,7 @@ def test_members_differ(members, algorithm):
 @every_algorithm
 def test_another_seed_gives_other_weights(members, algorithm):
     """seeds.md B12; that the same one gives the same is among the promises."""
-    first, other = build(members(algorithm)), build(members(algorithm, seed=99))
+    first, other = build_trainer(members(algorithm)), build_trainer(members(algorithm, seed=99))
     first.train(4)
     other.train(4)
     difference = other.state()["host.net.weights"] - first.state()["host.net.weights"]
@@ -272,14 +272,14 @@ CONTINUE = """
 import json, sys
 from pathlib import Path
 import numba, torch
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 
 numba.get_num_threads()
 torch.set_num_threads(1)
 for case in json.loads(sys.stdin.read()):
     folder = Path(case["folder"])
-    trainer = build([read_config(config, source="test") for config in case["configs"]])
+    trainer = build_trainer([read_config(config, source="test") for config in case["configs"]])
     for member in range(trainer.num_members):
         trainer.load(folder / str(member) / "step-000000003", member)
     trainer.train(3)
@@ -297,7 +297,7 @@ def test_training_goes_on_bitwise_in_a_new_process(members, algorithm, tmp_path)
         if algorithm not in algorithms.split():
             continue
         configs, folder = members(algorithm, case), tmp_path / name
-        trainer = build(configs)
+        trainer = build_trainer(configs)
         trainer.train(3)
         for member in range(3):
             trainer.save(folder / str(member), member)
@@ -315,7 +315,7 @@ def test_training_goes_on_bitwise_in_a_new_process(members, algorithm, tmp_path)
 
 @every_algorithm
 def test_loading_one_member_leaves_the_others_alone(members, algorithm, tmp_path):
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     trainer.train(2)
     saved = state_of(trainer)
     path = trainer.save(tmp_path, 1)
@@ -331,7 +331,7 @@ def test_loading_one_member_leaves_the_others_alone(members, algorithm, tmp_path
 
 @every_algorithm
 def test_a_checkpoint_of_another_configuration_is_refused(members, algorithm, tmp_path):
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     path = trainer.save(tmp_path, 0)
     before = state_of(trainer)
     with pytest.raises(ConflictError, match="another configuration"):
@@ -345,11 +345,11 @@ def test_a_checkpoint_of_another_configuration_is_refused(members, algorithm, tm
 def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, tmp_path):
     algorithm = "dqn"
     options = {"replay_buffer.save": False, "replay_buffer.buffer_size": 4000}
-    trainer = build(members(algorithm, **options))
+    trainer = build_trainer(members(algorithm, **options))
     trainer.train(2)
     path = trainer.save(tmp_path, 0)
     assert sum(file.stat().st_size for file in Path(path).iterdir()) < 50_000
-    fresh = build(members(algorithm, **options))
+    fresh = build_trainer(members(algorithm, **options))
     fresh.load(path, 0)
     assert torch.equal(fresh.host_net.weights[0], trainer.host_net.weights[0])
     fresh.train(1)
@@ -358,14 +358,14 @@ def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, tmp_path)
 
 @every_algorithm
 def test_a_place_passes_to_no_other_shape(members, algorithm):
-    trainer, other = build(members(algorithm)), members(algorithm, max_steps=7)[0]
+    trainer, other = build_trainer(members(algorithm)), members(algorithm, max_steps=7)[0]
     with pytest.raises(ValueError, match="shares every field but per-member ones"):
         trainer.begin(0, other)
 
 
 @every_algorithm
 def test_a_copy_is_equal_and_has_memory_of_its_own(members, algorithm):
-    trainer = build(members(algorithm, BOTH))
+    trainer = build_trainer(members(algorithm, BOTH))
     trainer.train(2)
     copied, before = trainer.copy(), state_of(trainer)
     assert_same(before, copied.state())
@@ -378,7 +378,7 @@ def test_a_copy_is_equal_and_has_memory_of_its_own(members, algorithm):
 @every_algorithm
 def test_a_member_may_take_over_anothers_state(members, algorithm):
     """The exploit of population-based training: the weights of one, the numbers of the other."""
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     trainer.train(3)
     names = [name for name in trainer.state() if ".net." in name or ".optimizer." in name]
     trainer.load_member(0, {name: trainer.state()[name][2].clone() for name in names})
@@ -389,7 +389,7 @@ def test_a_member_may_take_over_anothers_state(members, algorithm):
 
 @every_algorithm
 def test_a_state_that_does_not_fit_is_refused(members, algorithm):
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     for state in ({"host.net.weights": torch.zeros(3)}, {"host.net.waits": torch.zeros(3)}):
         with pytest.raises(ValueError, match=next(iter(state))):
             trainer.load_member(0, state)
@@ -397,7 +397,7 @@ def test_a_state_that_does_not_fit_is_refused(members, algorithm):
 
 @every_algorithm
 def test_what_is_seen_follows_the_games_that_are_loaded(members, algorithm):
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     early = {name: tensor[1].clone() for name, tensor in trainer.state().items()}
     trainer.train(5)
     game = trainer.fused_game
@@ -410,12 +410,12 @@ def test_what_is_seen_follows_the_games_that_are_loaded(members, algorithm):
 def test_members_of_two_shapes_are_refused(tiny_config, algorithm):
     config, other = tiny_config({}, algorithm), tiny_config({"host.net_arch": [9]}, algorithm)
     with pytest.raises(ValueError, match="share every field"):
-        build([config, other])
+        build_trainer([config, other])
 
 
 @every_algorithm
 def test_a_scripted_role_has_no_network(members, algorithm):
-    trainer = build(members(algorithm))
+    trainer = build_trainer(members(algorithm))
     with pytest.raises(ValueError, match="scripted player"):
         _ = trainer.agent_net
 

@@ -26,7 +26,7 @@ from hpsearch.export.folder import BundleDir
 from hpsearch.export.reading import bundles_in, read_bundle, reproduce
 from hpsearch.export.writing import How, export_bundle, export_bundles
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import threads
 
@@ -90,7 +90,7 @@ def copied(bundle, tmp_path):
 
 def train(story: Story, number: int) -> None:
     config = story.view.config(story.view.state.trials[number])
-    trainer = build([read_config(config, source="test")])
+    trainer = build_trainer([read_config(config, source="test")])
     trainer.train(config["steps"])
     trainer.save(story.view.folder.trial(number).checkpoints, 0)
 
@@ -99,7 +99,7 @@ def trained(story: Story, number: int):
     """Return the trainer at the end of a trial."""
     view = story.view
     config = view.config(view.state.trials[number])
-    trainer = build([read_config(config, source="test")])
+    trainer = build_trainer([read_config(config, source="test")])
     trainer.load(checkpoint.path_of(view.folder.trial(number).checkpoints, config["steps"]), 0)
     return trainer
 

@@ -27,7 +27,7 @@ from hpsearch.export.programs import (
 from hpsearch.game import rules
 from hpsearch.game.kernels.cpu_loops import reduce_rows, unrolled
 from hpsearch.game.rules import subset_bits
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
@@ -58,7 +58,7 @@ def trained(tmp_path_factory, plain_config):
             algorithm, changes = CASES[case]
             plain = plain_config(changes, algorithm)
             plain["agent"] = plain["host"]
-            trainer = build([read_config(plain, source=case)])
+            trainer = build_trainer([read_config(plain, source=case)])
             trainer.train(3)
             shake(trainer)
             known[case] = trainer, trainer.save(tmp_path_factory.mktemp("trained"), 0)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import torch
 
 from hpsearch.export.certificate import certify, differences
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.opponents import load_player
 
 PANEL = ["choose_first", "choose_last", "random"]
 
 
 def test_one_that_names_no_worst_opponent_is_kept_but_must_name_all_or_none(tiny_config, tmp_path):
-    trainer = build([tiny_config({"evaluation.opponents": PANEL})])
+    trainer = build_trainer([tiny_config({"evaluation.opponents": PANEL})])
     path = trainer.save(tmp_path, 0)
     players = {"host": load_player(path, "host", torch.device("cpu"))}
     conditions, rows = certify(players, 20)

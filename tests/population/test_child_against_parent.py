@@ -8,7 +8,7 @@ import torch
 
 from hpsearch.population.offspring import chance_stronger, offspring
 from hpsearch.population.operators.options import GaussianMutation
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def strong(tmp_path_factory, tiny_config):
-    trainer = build([tiny_config({"agent": "learn"})])
+    trainer = build_trainer([tiny_config({"agent": "learn"})])
     trainer.train(200)
     path = trainer.save(tmp_path_factory.mktemp("strong"), 0)
     return {role: load_player(path, role, CPU) for role in ("host", "agent")}

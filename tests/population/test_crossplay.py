@@ -8,7 +8,7 @@ from cells import cell
 
 from hpsearch.game.rules import GameConfig
 from hpsearch.population.crossplay import PlayerGroup, banks, crossplay, scripted_groups
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.evaluation import (
     Measurement,
     evaluate,
@@ -32,7 +32,7 @@ def saved(tmp_path_factory, tiny_config) -> dict[str, dict[str, SavedPlayer]]:
         ("ppo", {"agent": "learn"}),
     ):
         configs = [tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)]
-        trainer = build(configs)
+        trainer = build_trainer(configs)
         trainer.train(3)
         for member in range(2):
             name = f"{algorithm}-{len(players['host'])}"

@@ -22,7 +22,7 @@ from hpsearch.population.operators.options import (
     UnitCrossover,
 )
 from hpsearch.population.operators.weights import gaussian_mutation
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.weight_layout import VALUE, WeightLayout
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.policies import Position, Turn
@@ -47,7 +47,7 @@ def families(tmp_path_factory, tiny_config):
     loaded = {}
     for algorithm in ("dqn", "ppo"):
         configs = [tiny_config({"agent": "learn", "seed": seed}, algorithm) for seed in (1, 2)]
-        trainer = build(configs)
+        trainer = build_trainer(configs)
         trainer.train(40)
         paths = [trainer.save(tmp_path_factory.mktemp(algorithm), member) for member in range(2)]
         loaded[algorithm] = [{r: load_player(p, r, CPU) for r in ROLES} for p in paths]

@@ -34,7 +34,7 @@ from hpsearch.report.page.players import (
     tree_svg,
     trees_html,
 )
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.published import ADE
@@ -56,7 +56,7 @@ def story(tmp_path_factory):
     story.ask(0)
     story.run(0, job="a")
     story.tell(0, "finished", 0.1)
-    trainer = build([read_config(TRAINER, source="")])
+    trainer = build_trainer([read_config(TRAINER, source="")])
     trainer.train(1)
     trainer.save(story.view.folder.trial(0).checkpoints, 0)
     return story
@@ -167,7 +167,7 @@ def test_another_measurement_or_checkpoint_is_played(story):
     more = replace(PLAN, num_games=60)
     assert measure_again(story, more)[0].report.num_games == 60
     assert measure_again(story)[1], "the last measurement had other games"
-    trainer = build([read_config(TRAINER, source="")])
+    trainer = build_trainer([read_config(TRAINER, source="")])
     trainer.train(2)
     trainer.save(story.view.folder.trial(0).checkpoints, 0)
     players, has_played = measure_again(story)

@@ -17,7 +17,7 @@ from hpsearch.errors import HpsearchError
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.population.fitness import opponent_weights
 from hpsearch.study.view import open_view
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import threads
 from hpsearch.trainers.opponents import load_player
@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
     with threads(1):
         for number in {*population.matches[3].members.values(), *population.archive}:
             config = view.config(view.state.trials[number])
-            trainer = build([read_config(config, source="")])
+            trainer = build_trainer([read_config(config, source="")])
             trainer.step.fill_(config["steps"])
             checkpoints = view.folder.trial(number).checkpoints
             rmtree(checkpoints)  # those of the fake hold no weights

@@ -17,7 +17,7 @@ from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import read_nodes
 from hpsearch.study.url import storage_url
 from hpsearch.study.view import open_view
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import threads
 
@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
     with threads(1):
         for number in view.state.population.matches[3].members.values():
             config = view.config(view.state.trials[number])
-            trainer = build([read_config(config, source="")])
+            trainer = build_trainer([read_config(config, source="")])
             trainer.step.fill_(config["steps"])
             checkpoints = view.folder.trial(number).checkpoints
             rmtree(checkpoints)  # those of the fake hold no weights

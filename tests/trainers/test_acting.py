@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from hpsearch.trainers.acting import GAMES, LOG_PROB, STARTS, RolloutPlayer, Setup
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.ranks import ALONE
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_a_rollout_tells_by_which_weights_which_games_were_played_and_when(tiny_config, algorithm):
     config = tiny_config({"agent": "learn", "rollout_length": 3}, algorithm)
-    learner, playing = build([config, config]), build([config, config])
+    learner, playing = build_trainer([config, config]), build_trainer([config, config])
     player = RolloutPlayer(playing)
     learner.train(2)
     games = {name: tensor.clone() for name, tensor in learner.rollouts.state().items()}

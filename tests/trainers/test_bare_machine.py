@@ -17,11 +17,11 @@ import json, sys
 for name in {MISSING!r}:
     sys.modules[name] = None  # importing it fails
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 
 for given in json.load(sys.stdin):
-    trainer = build([read_config(given, source="stdin")])
+    trainer = build_trainer([read_config(given, source="stdin")])
     trainer.train(2)
     print(trainer.evaluate_rho(num_games=8, split="bare")[0]["rho/host/choose_first"].value)
 print(*(name for name in sys.modules if name in ("torch._dynamo", "torch._inductor")))

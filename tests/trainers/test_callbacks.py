@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_graphs import on_tape
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.callbacks import NO_CALLBACKS, Callbacks, look_into_updates
 
 __all__ = ["on_tape"]
@@ -69,7 +69,7 @@ def around_a_step(step, roles, epochs):
 @pytest.mark.parametrize(("algorithm", "epochs"), [("dqn", 0), ("ppo", 2)])
 @pytest.mark.parametrize("both", [False, True])
 def test_all_are_called_in_order(tiny_config, tmp_path, algorithm, epochs, both):
-    trainer = build([tiny_config({"agent": "learn"} if both else {}, algorithm)])
+    trainer = build_trainer([tiny_config({"agent": "learn"} if both else {}, algorithm)])
     told = trainer.callbacks = telling(*NAMES)
     trainer.train(2)
     path = trainer.save(tmp_path, 0)
@@ -87,7 +87,10 @@ def test_all_are_called_in_order(tiny_config, tmp_path, algorithm, epochs, both)
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_they_change_nothing_by_themselves(tiny_config, algorithm):
-    with_them, without = build([tiny_config({}, algorithm)]), build([tiny_config({}, algorithm)])
+    with_them, without = (
+        build_trainer([tiny_config({}, algorithm)]),
+        build_trainer([tiny_config({}, algorithm)]),
+    )
     assert without.callbacks is NO_CALLBACKS
     with_them.callbacks = telling(*NAMES)
     for trainer in (with_them, without):
@@ -102,7 +105,7 @@ def test_an_error_after_a_step_leaves_the_state_whole(tiny_config, tmp_path):
             if int(trainer.step[0]) == 3:
                 raise ZeroDivisionError
 
-    broken, plain = build([tiny_config({})]), build([tiny_config({})])
+    broken, plain = build_trainer([tiny_config({})]), build_trainer([tiny_config({})])
     broken.callbacks = Ends()
     with pytest.raises(ZeroDivisionError):
         broken.train(9)
@@ -119,7 +122,7 @@ def test_an_error_after_a_step_leaves_the_state_whole(tiny_config, tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_what_is_around_recordings_is_called_at_each_step(tiny_config, on_tape, algorithm):
-    trainer = build([tiny_config({}, algorithm)])
+    trainer = build_trainer([tiny_config({}, algorithm)])
     told = trainer.callbacks = telling(*(set(NAMES) - {*WITHIN}))
     assert not look_into_updates(told)
     trainer.train(6)
@@ -132,13 +135,13 @@ def test_what_is_around_recordings_is_called_at_each_step(tiny_config, on_tape, 
 def test_what_is_within_updates_keeps_them_from_being_replayed(
     tiny_config, on_tape, monkeypatch, name
 ):
-    recorded = build([tiny_config({}, "ppo")])
+    recorded = build_trainer([tiny_config({}, "ppo")])
     told = recorded.callbacks = telling(name)
     recorded.train(6)
     assert on_tape() == 1  # the rollout
     assert [call[2:] for call in told.calls] == [("host", 0), ("host", 1)] * 6
     monkeypatch.undo()
-    plain = build([tiny_config({}, "ppo")])
+    plain = build_trainer([tiny_config({}, "ppo")])
     plain.train(6)
     for key, tensor in recorded.state().items():
         torch.testing.assert_close(tensor, plain.state()[key], msg=key)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tried import tried
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU"),
@@ -26,7 +26,9 @@ def test_a_compiled_trainer_learns_the_same(tiny_config, case):
     torch._dynamo.reset()  # a limit on compilations counts those of all networks
     algorithm, changes = case.split()[0], CASES[case]
     plain, compiled = (
-        build([tiny_config({**changes, "compile": how, "seed": s}, algorithm) for s in (1, 2)])
+        build_trainer(
+            [tiny_config({**changes, "compile": how, "seed": s}, algorithm) for s in (1, 2)]
+        )
         for how in ("off", "default")
     )
     for trainer in (plain, compiled):

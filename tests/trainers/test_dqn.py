@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.dqn import huber
 
 PAIRS_AND_MORE = ((0, 1), (0, 2), (1, 2), (0, 1, 2))  # all subsets that a host may choose for D = 3
@@ -20,7 +20,7 @@ def played(tiny_config):
             tiny_config({**BOTH_LEARN, **changes, "seed": seed, "host.gamma": gamma})
             for seed, gamma in ((1, 0.9), (2, 0.5))
         ]
-        trainer = build(members)
+        trainer = build_trainer(members)
         trainer.train(3)
         generator = torch.Generator().manual_seed(0)
         for learner in trainer.learners:
@@ -209,7 +209,7 @@ def torch_update(trainer, learner, batch, member, weights, targets):
 
 
 def test_nothing_is_learned_before_learning_starts(tiny_config):
-    trainer = build([tiny_config({"learning_starts": 3})])
+    trainer = build_trainer([tiny_config({"learning_starts": 3})])
     before = trainer.host_net.weights.clone()
     trainer.train(3)
     assert torch.equal(trainer.host_net.weights, before)
@@ -223,7 +223,7 @@ def test_target_nets_move_every_so_many_steps_by_each_members_tau(tiny_config):
         tiny_config({"host.tau": tau, "host.steps_before_update_target": interval})
         for tau, interval in rules
     ]
-    trainer = build(members)
+    trainer = build_trainer(members)
     for step in range(1, 8):
         old = trainer.host.target_net.weights.clone()
         trainer.train(1)
@@ -236,14 +236,16 @@ def test_target_nets_move_every_so_many_steps_by_each_members_tau(tiny_config):
 def test_a_target_that_follows_all_the_way_is_a_copy(tiny_config):
     """Weights and statistics of one moment."""
     changes = {"host.net_arch": ["b", 8], "host.tau": 1.0, "host.steps_before_update_target": 1}
-    trainer = build([tiny_config({**changes, "learning_starts": 0})])
+    trainer = build_trainer([tiny_config({**changes, "learning_starts": 0})])
     trainer.train(6)
     for name, tensor in trainer.host.target_net.state().items():
         assert torch.equal(tensor, trainer.host_net.state()[name]), name
 
 
 def test_the_target_of_a_role_that_is_not_trainable_stands_still(tiny_config):
-    trainer = build([tiny_config({**BOTH_LEARN, "host.net_arch": ["b", 8], "host.tau": 0.5})])
+    trainer = build_trainer(
+        [tiny_config({**BOTH_LEARN, "host.net_arch": ["b", 8], "host.tau": 0.5})]
+    )
     trainer.train(3)
     target = trainer.host.target_net
     before = [tensor.clone() for tensor in target.state().values()]
@@ -255,7 +257,7 @@ def test_the_target_of_a_role_that_is_not_trainable_stands_still(tiny_config):
 def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
     """seeds.md B8."""
     changes = {"host.net_arch": [8, "b"], "host.steps_before_update_target": 1000}
-    trainer = build([tiny_config(changes)])
+    trainer = build_trainer([tiny_config(changes)])
     target_net = trainer.host.target_net
     before = target_net.statistics.clone()
     trainer.train(5)
@@ -269,7 +271,7 @@ def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
 
 
 def test_playing_uses_running_statistics_and_leaves_them_alone(tiny_config):
-    trainer = build([tiny_config({"host.net_arch": ["b", 8]})])
+    trainer = build_trainer([tiny_config({"host.net_arch": ["b", 8]})])
     trainer.train(3)
     before = trainer.host_net.statistics.clone()
     trainer.rollouts.play(looks_ahead=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 PRIORITISED = {"alpha": 0.5, "beta": 0.5, "beta_steps": 4, "eps": 0.1}
 
@@ -12,7 +12,7 @@ PRIORITISED = {"alpha": 0.5, "beta": 0.5, "beta_steps": 4, "eps": 0.1}
 def trainer(tiny_config):
     """A step of it is one move, of which no other one is known to follow."""
     changes = {"rollout_length": 1, "replay_buffer.prioritised": PRIORITISED}
-    return build([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
+    return build_trainer([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
 
 
 def drawable(buffer) -> torch.Tensor:
@@ -38,7 +38,7 @@ def test_only_moves_that_are_there_can_be_drawn(trainer):
 
 def test_statistics_follow_nothing_while_nothing_is_there(tiny_config):
     changes = {"rollout_length": 1, "host.net_arch": ["b", 8], "learning_starts": 0}
-    trainer = build([tiny_config(changes)])
+    trainer = build_trainer([tiny_config(changes)])
     before = [tensor.clone() for tensor in trainer.host_net.state().values()]
     trainer.train(1)
     assert all(map(torch.equal, before, trainer.host_net.state().values()))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpsearch.game import GameConfig, HostActionEncoder, rules
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
 from hpsearch.trainers.metrics import MODES, PANELS, metric_names
 from hpsearch.trainers.playing import member_noise, play
@@ -159,7 +159,7 @@ def test_a_player_measures_the_same_in_any_population(num_members):
 def test_a_learned_player_measures_the_same_in_any_population(tiny_config):
     changes = {"agent": "learn", "evaluation.opponents": [*AGENTS, "all_coord", "zeillinger"]}
     members = [tiny_config({**changes, "seed": seed}) for seed in (1, 2, 3)]
-    population = build(members)
+    population = build_trainer(members)
     population.train(3)
     together = population.evaluate_rho(num_games=40, split="test")
     for index in range(3):
@@ -179,10 +179,14 @@ def test_a_split_is_a_fixed_set_of_starts():
 
 
 def test_greedy_and_sampled_policies_differ_by_exploration_alone(tiny_config):
-    trainer = build([tiny_config({"evaluation.er": 0.0, "agent": {"player": "choose_first"}})])
+    trainer = build_trainer(
+        [tiny_config({"evaluation.er": 0.0, "agent": {"player": "choose_first"}})]
+    )
     (metrics,) = trainer.evaluate_rho(num_games=50, split="test")
     assert metrics["rho/host/choose_first"] == metrics["rho_sampled/host/choose_first"]
-    always = build([tiny_config({"evaluation.er": 1.0, "agent": {"player": "choose_first"}})])
+    always = build_trainer(
+        [tiny_config({"evaluation.er": 1.0, "agent": {"player": "choose_first"}})]
+    )
     (sampled,) = always.evaluate_rho(num_games=4000, split="test")
     how = Measurement(
         GameConfig(
@@ -255,5 +259,5 @@ def test_without_the_sampled_mode_the_greedy_one_is_the_same():
 def test_metric_names_are_those_measured(tiny_config):
     for opponents in (["choose_first", "all_coord"], [*AGENTS, *HOSTS]):
         config = tiny_config({"agent": "learn", "evaluation.opponents": sorted(set(opponents))})
-        (metrics,) = build([config]).evaluate_rho(num_games=4, split="test")
+        (metrics,) = build_trainer([config]).evaluate_rho(num_games=4, split="test")
         assert set(metric_names(config.measured_against())) == set(metrics)

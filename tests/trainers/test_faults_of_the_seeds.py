@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.policies import Position, Turn
 
@@ -152,7 +152,7 @@ FAULTS = {
 def test_b5_an_agent_that_learns_alone_has_its_schedule(tiny_config, algorithm):
     """Linear from 1e-2 to 1e-3 in 6 steps, as tests/conftest.py has it."""
     roles = {"agent": "learn", "host": {"player": "random"}}
-    trainer = build([tiny_config(roles, algorithm)])
+    trainer = build_trainer([tiny_config(roles, algorithm)])
     rates = []
     for _ in range(7):
         trainer.train(1)
@@ -163,7 +163,7 @@ def test_b5_an_agent_that_learns_alone_has_its_schedule(tiny_config, algorithm):
 def test_b6_an_activation_between_any_two_linear_layers(tiny_config):
     """A net of two layers is no linear map: it bends."""
     assert len(parse([8, 8])) == 2
-    trainer = build([tiny_config({"host.net_arch": [8, 8]})])
+    trainer = build_trainer([tiny_config({"host.net_arch": [8, 8]})])
     ends = torch.randn(1, 2, 12, generator=torch.Generator().manual_seed(1))
     middle = trainer.host_net(ends.mean(dim=1, keepdim=True))
     assert (middle - trainer.host_net(ends).mean(dim=1, keepdim=True)).abs().max() > 1e-3
@@ -171,7 +171,7 @@ def test_b6_an_activation_between_any_two_linear_layers(tiny_config):
 
 def test_b9_a_rate_of_zero_never_explores(tiny_config):
     """Not even where the noise is exactly 0."""
-    trainer = build([tiny_config()])
+    trainer = build_trainer([tiny_config()])
     num_games = trainer.fused_game.num_games
     position = Position.of(trainer.fused_game.points)
     noise = torch.zeros(1, num_games, 2)
@@ -250,14 +250,14 @@ def no_lists(monkeypatch):
 @ways
 @pytest.mark.usefixtures("no_lists")
 def test_b10_no_step_looks_at_a_tensor(tiny_config, algorithm, changes):
-    trainer = build([tiny_config(changes, algorithm)])
+    trainer = build_trainer([tiny_config(changes, algorithm)])
     with NoLooks():
         trainer.train(3)
 
 
 @pytest.mark.usefixtures("no_lists")
 def test_b10_a_look_would_be_noticed(tiny_config, tmp_path):
-    trainer = build([tiny_config({})])
+    trainer = build_trainer([tiny_config({})])
     with NoLooks(), pytest.raises(AssertionError, match="_local_scalar_dense"):
         trainer.save(tmp_path, 0)
     with NoLooks(), pytest.raises(AssertionError, match="tolist"):
@@ -268,7 +268,7 @@ def test_b10_a_look_would_be_noticed(tiny_config, tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @ways
 def test_b10_no_step_waits_for_the_device(tiny_config, algorithm, changes):
-    trainer = build([tiny_config({**changes, "device": "cuda"}, algorithm)])
+    trainer = build_trainer([tiny_config({**changes, "device": "cuda"}, algorithm)])
     trainer.train(3)  # whatever is compiled or looked up once
     torch.cuda.synchronize()
     before = torch.cuda.get_sync_debug_mode()
@@ -280,7 +280,7 @@ def test_b10_no_step_waits_for_the_device(tiny_config, algorithm, changes):
 
 
 def test_b13_a_buffer_of_one_moves_size_is_enough(tiny_config):
-    trainer = build([tiny_config({"replay_buffer.buffer_size": 8, "learning_starts": 0})])
+    trainer = build_trainer([tiny_config({"replay_buffer.buffer_size": 8, "learning_starts": 0})])
     before = trainer.host_net.weights.clone()
     trainer.train(1)
     assert not torch.equal(trainer.host_net.weights, before)
@@ -302,7 +302,7 @@ def test_b15_the_policy_plays_by_the_weights_as_they_are_now(tiny_config, algori
     constant = {"mode": "constant"}
     if algorithm == "dqn":
         changes |= {"host.er": 0.0, "host.er_schedule": constant}
-    trainer = build([tiny_config(changes, algorithm)])
+    trainer = build_trainer([tiny_config(changes, algorithm)])
     trainer.train(2)
     last = "0.1.bias" if algorithm == "ppo" else "1.bias"
     for favourite in (0, 3, 1):
@@ -316,7 +316,7 @@ def test_b15_the_policy_plays_by_the_weights_as_they_are_now(tiny_config, algori
 @ALGORITHMS
 def test_b16_statistics_are_finite_and_do_not_pile_up(tiny_config, algorithm):
     changes = {"agent": "learn", "host.net_arch": [1], "agent.net_arch": [1]}
-    trainer = build([tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)])
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)])
     trainer.train(2)
     names = set(trainer.statistics())
     trainer.train(2)
@@ -330,7 +330,7 @@ def test_b16_statistics_are_finite_and_do_not_pile_up(tiny_config, algorithm):
 @ALGORITHMS
 def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
     """Whatever the network sees is scaled; the game is not."""
-    trainer = build([tiny_config({"agent": "learn", "reposition": False}, algorithm)])
+    trainer = build_trainer([tiny_config({"agent": "learn", "reposition": False}, algorithm)])
     for _ in range(5):
         for seen in trainer.rollouts.play(looks_ahead=True):
             assert seen.points.dtype == seen.next_points.dtype == torch.int32
@@ -341,7 +341,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
 
 @ALGORITHMS
 def test_b31_optimizers_and_counters_are_saved(tiny_config, algorithm):
-    names = set(build([tiny_config({"agent": "learn"}, algorithm)]).saved_state())
+    names = set(build_trainer([tiny_config({"agent": "learn"}, algorithm)]).saved_state())
     for role in ("host", "agent"):
         assert {f"{role}.optimizer.{part}" for part in ("mean", "square", "updates")} <= names
         assert {f"{role}.net.weights", f"{role}.net.statistics", f"{role}.trainable"} <= names
@@ -354,7 +354,7 @@ def test_b47_every_game_of_every_member_begins_elsewhere(tiny_config, algorithm)
     changes = {"agent": "learn", "max_value": 50, "max_steps": 1}
     changes |= {"host.gamma": 0.0, "agent.gamma": 0.0}
     configs = [tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)]
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     starts = []
     for _ in range(4):
         starts += [str(start) for start in trainer.fused_game.points.flatten(0, 1).tolist()]
@@ -365,14 +365,14 @@ def test_b47_every_game_of_every_member_begins_elsewhere(tiny_config, algorithm)
 @ALGORITHMS
 def test_b48_random_numbers_go_on_where_they_were(tiny_config, algorithm, tmp_path):
     """Every stream's counter is saved; a loaded trainer draws the next numbers, not the first."""
-    trainer = build([tiny_config({"agent": "learn"}, algorithm)])
+    trainer = build_trainer([tiny_config({"agent": "learn"}, algorithm)])
     counters = {name for name in trainer.state() if name.endswith("counters")}
     own = {"dqn": "replay_buffer", "ppo": "shuffle"}[algorithm]
     expected = {"play_stream.counters"} | {f"{r}.{own}.counters" for r in ("host", "agent")}
     assert counters == expected
     trainer.train(2)
     assert all((trainer.state()[name] > 0).all() for name in counters)
-    fresh = build(trainer.configs)
+    fresh = build_trainer(trainer.configs)
     fresh.load(trainer.save(tmp_path, 0), 0)
     for rollout, other in zip(
         trainer.rollouts.play(looks_ahead=True), fresh.rollouts.play(looks_ahead=True), strict=True

@@ -12,7 +12,7 @@ from tape import TapeRecorder
 from hpsearch.game.kernels import BACKENDS, cpu
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers import graphs, optim, playing, trainer
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.graphs import SWITCH, WARM_UPS, Graphs, recorder_of
 
 POOL = {
@@ -75,10 +75,10 @@ def members(tiny_config, case):
 
 def recorded_and_plain(configs, monkeypatch):
     """Return two trainers, of which only the first has a recorder."""
-    recorded = build(configs)
+    recorded = build_trainer(configs)
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "recorder_of", lambda device: None)
-        return recorded, build(configs)
+        return recorded, build_trainer(configs)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -135,7 +135,7 @@ def test_another_reward_is_recorded_anew(tiny_config, monkeypatch, on_tape):
 def test_recorded_evaluations_are_the_evaluations_themselves(
     tiny_config, monkeypatch, on_tape, case
 ):
-    recorded = build(members(tiny_config, case))
+    recorded = build_trainer(members(tiny_config, case))
     recorded.train(2)
     # A CPU looks which games are over; a GPU does not.
     monkeypatch.setattr(playing._Games, "leave_out_stopped", lambda games: True)
@@ -150,7 +150,7 @@ def test_recorded_evaluations_are_the_evaluations_themselves(
 
 
 def test_who_looks_for_anomalies_makes_every_launch(tiny_config, on_tape):
-    build([tiny_config({"detect_anomaly": True})]).train(WARM_UPS + 2)
+    build_trainer([tiny_config({"detect_anomaly": True})]).train(WARM_UPS + 2)
     assert on_tape() == 0
 
 

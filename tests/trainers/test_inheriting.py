@@ -6,7 +6,7 @@ import torch
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.inheriting import copy_of, inherit, inherit_role, take_place
 from hpsearch.trainers.policies import Position, Turn
 
@@ -27,7 +27,7 @@ def saved(tmp_path, tiny_config):
     """Return a function (algorithm, changes, steps) -> a trained parent and its checkpoint."""
 
     def make(algorithm="dqn", changes=None, steps=8):
-        trainer = build([tiny_config({**PARENT, **(changes or {})}, algorithm)])
+        trainer = build_trainer([tiny_config({**PARENT, **(changes or {})}, algorithm)])
         trainer.train(steps)
         return trainer, trainer.save(tmp_path / f"parent-{trainer.config.seed}", 0)
 
@@ -36,7 +36,7 @@ def saved(tmp_path, tiny_config):
 
 def heir(config, path):
     """Return a trainer whose second member has inherited."""
-    trainer = build([config, config])
+    trainer = build_trainer([config, config])
     inherit(trainer, path, 1)
     return trainer
 
@@ -117,7 +117,7 @@ def test_a_child_without_a_saved_memory_begins_with_none(saved, tiny_config):
 def test_the_other_members_notice_nothing(saved, tiny_config, algorithm):
     _, path = saved(algorithm)
     configs = [tiny_config({**PARENT, "seed": seed}, algorithm) for seed in (3, 4)]
-    alone, together = build(configs[:1]), build(configs)
+    alone, together = build_trainer(configs[:1]), build_trainer(configs)
     inherit(together, path, 1)
     alone.train(4)
     together.train(4)
@@ -177,7 +177,7 @@ def test_a_missing_or_damaged_parent_is_told(saved, tiny_config):
 def test_a_copy_in_memory_is_what_a_checkpoint_would_have_given(tmp_path, tiny_config, algorithm):
     """But for what it counts itself: steps and the random numbers that its own stream has given."""
     configs = [tiny_config({**PARENT, "seed": seed}, algorithm) for seed in (1, 5)]
-    population = build(configs)
+    population = build_trainer(configs)
     population.train(8)
     by_file, config = population.copy(), tiny_config({**PARENT, "seed": 5}, algorithm)
     path = population.save(tmp_path, 0)
@@ -193,9 +193,9 @@ def test_a_copy_in_memory_is_what_a_checkpoint_would_have_given(tmp_path, tiny_c
 
 def test_a_place_counts_on_and_draws_nothing_twice(tiny_config):
     configs = [tiny_config({**PARENT, "seed": seed}) for seed in (1, 5)]
-    population = build(configs)
+    population = build_trainer(configs)
     population.train(3)
-    ahead = build(configs)
+    ahead = build_trainer(configs)
     ahead.train(9)
     for behind, source in ((population, copy_of(ahead, 0)), (ahead, copy_of(population, 0))):
         before = {name: tensor.clone() for name, tensor in row(behind, 1).items()}
@@ -213,7 +213,7 @@ def test_a_place_counts_on_and_draws_nothing_twice(tiny_config):
 def test_snapshots_in_a_copied_place_are_as_old_as_they_were(tiny_config):
     pool = {"opponents": POOL}
     configs = [tiny_config({**PARENT, **pool, "seed": seed}) for seed in (1, 5)]
-    population, ahead = build(configs), build(configs)
+    population, ahead = build_trainer(configs), build_trainer(configs)
     population.train(3)
     ahead.train(9)
     source = copy_of(ahead, 0)

@@ -41,14 +41,14 @@ import torch
 from numba.core import event
 from pathlib import Path
 from hpsearch import yaml_file
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import read_config
 
 torch.set_num_threads(1)
 with event.install_recorder("numba:compile") as recorder:
     for name in sys.argv[1:]:
         plain = yaml_file.load(Path(name)) | {"learning_starts": 1}
-        trainer = build([read_config(plain, source=name)] * 2)
+        trainer = build_trainer([read_config(plain, source=name)] * 2)
         trainer.train(2)
         trainer.evaluate_rho(num_games=10, split="curve")
 print(len(recorder.buffer))

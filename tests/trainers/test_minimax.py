@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.game.solver import Solver
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 SUBSETS = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
 MINIMAX = {"dqn.minimax": True, "dqn.double": False, "host.encoder.num_points": 4}
@@ -23,7 +23,7 @@ def trained(tiny_config):
             tiny_config({**MINIMAX, **changes, "seed": seed, "host.gamma": gamma})
             for seed, gamma in ((1, 0.9), (2, 0.5))
         ]
-        trainer = build(members)
+        trainer = build_trainer(members)
         trainer.train(3)
         generator = torch.Generator().manual_seed(0)
         net = trainer.host.target_net
@@ -210,7 +210,7 @@ def test_a_host_without_a_choice_learns_how_long_the_agent_can_survive(tiny_conf
 
     The games are played against an agent that moves at random.
     """
-    trainer = build([tiny_config(small_game(2, 3, steps=300))])
+    trainer = build_trainer([tiny_config(small_game(2, 3, steps=300))])
     trainer.train(300)
     positions = sorted(starts(trainer))
     values = trainer.host_net(rules.observe(torch.tensor(positions, dtype=torch.int32))[None])
@@ -226,7 +226,7 @@ def test_a_host_learns_to_play_as_the_solver_does(tiny_config):
 
     Whatever the machine's rounding comes to: 300 steps leave one start wrong with one seed in five.
     """
-    trainer = build([tiny_config(small_game(3, 2, steps=600))])
+    trainer = build_trainer([tiny_config(small_game(3, 2, steps=600))])
     before, _ = worst_games(trainer)
     trainer.train(600)
     worst, depths = worst_games(trainer)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hpsearch.game.random import uniform
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.opponents import Draws, load_player
 from hpsearch.trainers.policies import MixedPolicy, Position, Turn
 
@@ -78,7 +78,7 @@ def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
     """choose_first answers the lowest coordinate of a subset, choose_last the highest one."""
     agents = [{"player": "choose_first", "weight": 1.0}, {"player": "choose_last", "weight": 1.0}]
     changes = {"agent": None, "opponents": agents, "host.rollout_size": 32}
-    trainer = build([tiny_config(changes)])
+    trainer = build_trainer([tiny_config(changes)])
     draws, game = trainer.roles.groups[0].draws, trainer.fused_game
     moves, step = [], game.step
 
@@ -103,7 +103,7 @@ def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_a_list_of_one_is_that_opponent(tiny_config, algorithm):
     listed = {"agent": None, "opponents": [{"player": "random", "weight": 0.3}]}
-    trainers = [build([tiny_config(changes, algorithm)]) for changes in ({}, listed)]
+    trainers = [build_trainer([tiny_config(changes, algorithm)]) for changes in ({}, listed)]
     for trainer in trainers:
         trainer.train(6)
     plain, mixed = (trainer.state() for trainer in trainers)
@@ -114,12 +114,12 @@ def test_a_list_of_one_is_that_opponent(tiny_config, algorithm):
 def test_each_checkpoint_plays_as_it_did(tiny_config, tmp_path):
     paths = []
     for seed in (1, 2):
-        trainer = build([tiny_config({"agent": "learn", "seed": seed})])
+        trainer = build_trainer([tiny_config({"agent": "learn", "seed": seed})])
         trainer.agent_net.weights.normal_(generator=torch.Generator().manual_seed(seed))
         paths.append(str(trainer.save(tmp_path / str(seed), 0)))
     listed = [{"checkpoint": path, "weight": 1.0} for path in paths]
     changes = {"agent": None, "opponents": listed, "host.rollout_size": 40}
-    trainer = build([tiny_config({**changes, "seed": seed}) for seed in (3, 4)])
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}) for seed in (3, 4)])
     trainer.train(1)
     (table,) = trainer.roles.groups
     generator = torch.Generator().manual_seed(0)
@@ -144,7 +144,7 @@ def test_snapshots_count_their_own_games_alone(tiny_config, monkeypatch):
         {"snapshots": {**POOL, "sync": {"mode": "fixed", "interval": 9}}, "weight": 2.0},
     ]
     changes = {"agent": "learn", "opponents": listed, "host.rollout_size": 32}
-    trainer = build([tiny_config(changes)])
+    trainer = build_trainer([tiny_config(changes)])
     game, step = trainer.fused_game, trainer.fused_game.step
     moves = ended = 0
 

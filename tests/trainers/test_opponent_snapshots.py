@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import (
     DynamicSync,
@@ -383,7 +383,7 @@ ALGORITHMS = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def trainer_of(tiny_config):
     def make(algorithm="dqn", seeds=(1, 2), **options):
         changes = {"agent": "learn", "opponents": {**POOL, **options}}
-        return build([tiny_config({**changes, "seed": seed}, algorithm) for seed in seeds])
+        return build_trainer([tiny_config({**changes, "seed": seed}, algorithm) for seed in seeds])
 
     return make
 
@@ -498,7 +498,7 @@ def test_training_goes_on_the_same_after_saving_between_two_looks(
     sync = {"mode": mode, "interval": 2} | ({"margin": 0.01} if mode == "dynamic" else {})
     trainer = trainer_of(algorithm, sync=sync)
     trainer.train(5)
-    fresh = build(trainer.configs)
+    fresh = build_trainer(trainer.configs)
     for member in range(2):
         fresh.load(trainer.save(tmp_path / str(member), member), member)
     assert torch.equal(
@@ -512,7 +512,7 @@ def test_training_goes_on_the_same_after_saving_between_two_looks(
 
 
 def test_without_a_pool_each_meets_the_other_as_it_is(tiny_config):
-    trainer = build([tiny_config({"agent": "learn"})])
+    trainer = build_trainer([tiny_config({"agent": "learn"})])
     assert trainer.roles.snapshots == {}
     trainer.train(2)
     parts = trainer.host_net.parts(trainer.host_net.weights)

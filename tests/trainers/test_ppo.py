@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.ppo import _as_it_went_on, normalized
 from hpsearch.trainers.ranks import ALONE
 from hpsearch.trainers.rollouts import stack
@@ -29,7 +29,7 @@ def trained(tiny_config):
             tiny_config({"agent": "learn", **UNCLIPPED, **changes, **own, "seed": seed}, "ppo")
             for seed, own in enumerate(per_member, start=1)
         ]
-        trainer = build(members)
+        trainer = build_trainer(members)
         trainer.train(steps)
         return trainer
 
@@ -239,7 +239,7 @@ def test_log_probabilities_are_those_of_the_policy_that_played(trained):
 
 def test_actions_are_drawn_by_the_policys_probabilities(tiny_config):
     changes = {"host.rollout_size": 4000, "host.last_policy_scale": 1.0}
-    trainer = build([tiny_config(changes, "ppo")])
+    trainer = build_trainer([tiny_config(changes, "ppo")])
     logits = trainer.host_net(trainer.fused_game.observe()).detach()
     (seen,) = trainer.rollouts.play(looks_ahead=True)
     probabilities = logits[0].double().softmax(1).sum(0)
@@ -428,7 +428,7 @@ def test_illegal_actions_enter_nothing(trained):
 @pytest.mark.parametrize("host", ["learn", {"player": "random"}])
 def test_the_next_choice_is_the_hosts_real_one_where_the_game_goes_on(tiny_config, host):
     changes = {"agent": "learn", "host": host, "rollout_length": 6, "max_steps": 3}
-    trainer = build([tiny_config({**changes, "seed": seed}, "ppo") for seed in (1, 2)])
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}, "ppo") for seed in (1, 2)])
     played = [trainer.rollouts.play(looks_ahead=True)[-1] for _ in range(6)]
     drawn = stack(played)
     rollout = _as_it_went_on(drawn)

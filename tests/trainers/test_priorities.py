@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.replay_buffer import Priorities, ReplayBuffer
@@ -218,7 +218,7 @@ def sample_numbers(memory, gamma, step):
 def trained(tiny_config):
     def make(changes, steps=3):
         options = {"replay_buffer.prioritised": PLAIN, "agent": "learn", **changes}
-        trainer = build([tiny_config({**options, "seed": seed}) for seed in (1, 2)])
+        trainer = build_trainer([tiny_config({**options, "seed": seed}) for seed in (1, 2)])
         trainer.train(steps)
         return trainer
 
@@ -265,7 +265,7 @@ def test_training_goes_on_the_same_after_saving(trained, tmp_path):
     trainer = trained({})
     folders = [trainer.save(tmp_path / str(member), member) for member in range(2)]
     trainer.train(2)
-    fresh = build(trainer.configs)
+    fresh = build_trainer(trainer.configs)
     for member, folder in enumerate(folders):
         fresh.load(folder, member)
     fresh.train(2)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 WHO_LEARNS = {
@@ -17,7 +17,7 @@ WHO_LEARNS = {
 def trainer_of(tiny_config):
     def make(algorithm, changes=None, seeds=(1, 2)):
         options = {"agent": "learn", **(changes or {})}
-        return build([tiny_config({**options, "seed": seed}, algorithm) for seed in seeds])
+        return build_trainer([tiny_config({**options, "seed": seed}, algorithm) for seed in seeds])
 
     return make
 
@@ -29,7 +29,7 @@ def copy_of(learner):
 @ALGORITHMS
 @pytest.mark.parametrize("who", WHO_LEARNS)
 def test_a_role_that_learns_has_games_networks_and_measures(tiny_config, algorithm, who):
-    trainer = build([tiny_config(WHO_LEARNS[who], algorithm)])
+    trainer = build_trainer([tiny_config(WHO_LEARNS[who], algorithm)])
     names = ["host", "agent"] if who == "both" else [who]
     assert [learner.name for learner in trainer.learners] == names
     assert trainer.fused_game.num_games == 8 * len(names)
@@ -93,7 +93,7 @@ def test_who_stands_still_is_saved(trainer_of, algorithm, tmp_path):
 
 @ALGORITHMS
 def test_only_learning_roles_can_be_trained(tiny_config, algorithm):
-    trainer = build([tiny_config({"agent": {"player": "random"}}, algorithm)])
+    trainer = build_trainer([tiny_config({"agent": {"player": "random"}}, algorithm)])
     with pytest.raises(ValueError, match="the agent of this trainer does not learn"):
         trainer.set_trainable(["host", "agent"])
     assert trainer.host.trainable.all()  # nothing has changed

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hpsearch.game import rules
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 
@@ -97,7 +97,7 @@ CASES = dict(populations())
 
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_every_remembered_move_is_a_legal_one(tiny_config, changes, remembered):
-    trainer = build([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
     trainer.train(4)
     for learner in trainer.learners:
         moves = remembered[learner.replay_buffer]
@@ -107,7 +107,7 @@ def test_every_remembered_move_is_a_legal_one(tiny_config, changes, remembered):
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_what_is_drawn_is_what_was_seen(tiny_config, changes, remembered):
     """Each position that a move led to is found in the same game's next move."""
-    trainer = build([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
     trainer.train(3)
     for learner in trainer.learners:
         batch = learner.replay_buffer.sample(60, 1, learner.gamma, trainer.step)
@@ -154,7 +154,7 @@ def many_as_python(moves):
 
 @pytest.mark.parametrize(("host", "agent"), [(ALWAYS, NEVER), (NEVER, ALWAYS), (ALWAYS, ALWAYS)])
 def test_players_that_always_explore_stay_legal(tiny_config, host, agent, remembered):
-    trainer = build([tiny_config(rates(host, agent))])
+    trainer = build_trainer([tiny_config(rates(host, agent))])
     trainer.train(4)
     for learner in trainer.learners:
         moves = remembered[learner.replay_buffer]
@@ -162,7 +162,7 @@ def test_players_that_always_explore_stay_legal(tiny_config, host, agent, rememb
 
 
 def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
-    trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
+    trainer = build_trainer([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
     of_host, of_agent = (Seen(trainer, remembered, learner) for learner in trainer.learners)
     assert of_agent.all("subset") == of_agent.greedy_hosts()
@@ -172,14 +172,14 @@ def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
 
 def test_the_agents_next_subset_is_the_one_it_will_meet(tiny_config):
     """The host's greedy choice, whatever rate the roles explore with (seeds.md B3)."""
-    trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
+    trainer = build_trainer([tiny_config(rates(ALWAYS, ALWAYS))])
     _, seen = trainer.rollouts.play(looks_ahead=True)
     greedy = trainer.host_net(trainer.rollouts.kernel.observe(seen.next_points)).argmax(2)
     assert torch.equal(seen.next_subset, greedy)
 
 
 def test_the_agents_next_subset_in_memory_is_the_one_it_met(tiny_config, remembered):
-    trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
+    trainer = build_trainer([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
     subsets = Seen(trainer, remembered, trainer.agent).all("subset")
     batch = trainer.agent.replay_buffer.sample(100, 1, trainer.agent.gamma, trainer.step)
@@ -223,7 +223,7 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
         "host.optim.args.lr": 1e-4,
         "host.optim.lr_schedule": {"mode": "linear", "initial": 1e-3, "steps": 3},
     }
-    trainer = build([tiny_config(changes)])
+    trainer = build_trainer([tiny_config(changes)])
     lrs, ers = [], []
     (table,) = trainer.roles.groups
     optimizer_step, host_policy = trainer.host.optimizer.step, table.host
@@ -268,7 +268,7 @@ def as_python(seen):
 @pytest.mark.parametrize("changes", MORE_CASES.values(), ids=MORE_CASES)
 def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorithm):
     configs = [tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)]
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     for _ in range(3):
         trainer.train(1)
         for learner, seen in zip(
@@ -285,7 +285,7 @@ def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorith
 @BOTH_ALGORITHMS
 def test_a_game_is_cut_off_after_max_steps_and_goes_on_until_then(tiny_config, algorithm):
     changes = {"agent": "learn", "host": {"player": "all_coord"}, "max_steps": 3}
-    trainer = build([tiny_config(changes, algorithm)])
+    trainer = build_trainer([tiny_config(changes, algorithm)])
     lengths, cut = [0] * 8, 0
     previous = [None] * 8
     for _ in range(12):
@@ -306,7 +306,7 @@ def test_a_game_is_cut_off_after_max_steps_and_goes_on_until_then(tiny_config, a
 @BOTH_ALGORITHMS
 def test_the_same_seed_gives_the_same_moves_and_another_others(tiny_config, algorithm):
     def played(seed):
-        trainer = build([tiny_config({"agent": "learn", "seed": seed}, algorithm)])
+        trainer = build_trainer([tiny_config({"agent": "learn", "seed": seed}, algorithm)])
         trainer.train(2)
         return [tensor for seen in trainer.rollouts.play(looks_ahead=True) for tensor in seen]
 
@@ -318,7 +318,7 @@ def test_the_same_seed_gives_the_same_moves_and_another_others(tiny_config, algo
 @pytest.mark.parametrize("reward", ["terminal", "step_penalty", "points_removed"])
 def test_rewards_are_of_zero_sum(tiny_config, reward):
     """The agent gets the host's reward with the other sign, each in its own games."""
-    trainer = build([tiny_config({"agent": "learn", "reward": reward})])
+    trainer = build_trainer([tiny_config({"agent": "learn", "reward": reward})])
 
     def live(points):
         return sum(row[0] >= 0 for row in points)
@@ -356,4 +356,4 @@ def test_a_number_of_ranks_that_does_not_divide_the_shards_is_an_error(tiny_conf
         "the number of ranks must divide shards=1, but is 3; shards is a key of the trainer's"
     )
     with pytest.raises(ValueError, match=sentence):
-        build([tiny_config()], Ranks(1, 3))
+        build_trainer([tiny_config()], Ranks(1, 3))

@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game import HostActionEncoder, rules
 from hpsearch.game.rules import GameConfig
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.evaluation import Measurement, SampleGame, evaluate, scripted, starts_of
 from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.playing import FirstMoves, GameRecord, Move
@@ -78,7 +78,7 @@ def test_it_is_one_of_the_games_that_were_measured(num_games):
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_each_member_plays_its_best_moves(tiny_config, algorithm):
-    trainer = build(
+    trainer = build_trainer(
         [tiny_config({"agent": "learn", "seed": seed}, algorithm) for seed in (1, 2, 3)]
     )
     trainer.train(6)

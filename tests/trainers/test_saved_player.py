@@ -11,7 +11,7 @@ from hpsearch.errors import ConfigError, ConflictError, CorruptError
 from hpsearch.game import HostActionEncoder, rules
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import TRAINERS, build
+from hpsearch.trainers.algorithms import TRAINERS, build_trainer
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.opponents import load_opponent, load_player, saved_roles
 from hpsearch.trainers.policies import Position, Turn
@@ -42,7 +42,7 @@ def trained(tiny_config):
             for role in ("host", "agent")
             for key, value in NETWORKS[network].items()
         }
-        trainer = build(
+        trainer = build_trainer(
             [
                 tiny_config({"agent": "learn", **options, **more, "seed": p, **changes}, algorithm)
                 for p in range(NUM_MEMBERS)
@@ -134,7 +134,7 @@ def test_the_roles_of_a_checkpoint_are_those_that_learned(saved, algorithm):
 
 
 def host_alone(tiny_config, algorithm, tmp_path, **changes):
-    trainer = build([tiny_config({**changes}, algorithm)])
+    trainer = build_trainer([tiny_config({**changes}, algorithm)])
     return trainer.save(tmp_path / "alone", 0)
 
 
@@ -231,7 +231,7 @@ def test_a_saved_player_is_an_opponent(saved, tiny_config, algorithm, of, role):
     other = opponent_of(role)
     changes = {role: "learn", other: {"checkpoint": str(path)}}
     configs = [tiny_config({**changes, "seed": p}, algorithm) for p in range(NUM_MEMBERS)]
-    trainer = build(configs)
+    trainer = build_trainer(configs)
     policy = {"host": trainer.host_policy, "agent": trainer.agent_policy}[other]
     player = load_player(path, other, CPU)
     # Whatever exploration the learner asks for.
@@ -255,7 +255,7 @@ def test_a_member_meets_the_saved_player_as_it_would_alone(saved, tiny_config, a
         tiny_config({"agent": {"checkpoint": str(path)}, "seed": p}, algorithm)
         for p in range(NUM_MEMBERS)
     ]
-    population, alone = build(configs), build(configs[1:2])
+    population, alone = build_trainer(configs), build_trainer(configs[1:2])
     population.train(3)
     alone.train(3)
     for name, tensor in population.state().items():
@@ -269,9 +269,11 @@ def test_a_member_meets_the_saved_player_as_it_would_alone(saved, tiny_config, a
 def test_a_trainer_refuses_an_opponent_that_is_none(tiny_config, algorithm, tmp_path):
     path = host_alone(tiny_config, algorithm, tmp_path)
     with pytest.raises(ConflictError, match=r"the agent of the checkpoint .* is no learned player"):
-        build([tiny_config({"agent": {"checkpoint": str(path)}}, algorithm)])
+        build_trainer([tiny_config({"agent": {"checkpoint": str(path)}}, algorithm)])
     with pytest.raises(ConflictError, match="there is no checkpoint"):
-        build([tiny_config({"agent": {"checkpoint": str(tmp_path / "nowhere")}}, algorithm)])
+        build_trainer(
+            [tiny_config({"agent": {"checkpoint": str(tmp_path / "nowhere")}}, algorithm)]
+        )
 
 
 @every_algorithm
@@ -287,7 +289,7 @@ def test_a_configuration_with_a_saved_player_is_read_and_written(plain_config, a
 def test_warm_start_takes_over_the_networks_of_a_checkpoint(saved, tiny_config, algorithm):
     source, path = saved(algorithm)
     configs = [to_plain(config) | {"seed": 77 + p} for p, config in enumerate(source.configs)]
-    trainer = build([read_config(config, source="test") for config in configs])
+    trainer = build_trainer([read_config(config, source="test") for config in configs])
     before = {name: tensor.clone() for name, tensor in trainer.state().items()}
     trainer.warm_start(path, 2)
     for role in ("host", "agent"):
@@ -298,4 +300,4 @@ def test_warm_start_takes_over_the_networks_of_a_checkpoint(saved, tiny_config, 
     assert torch.equal(trainer.step, torch.zeros(NUM_MEMBERS, dtype=torch.int64))
     wider = tiny_config({"host.net_arch": [9], "agent": "learn"}, algorithm)
     with pytest.raises(ConflictError, match="same structure, but those of the host"):
-        build([wider]).warm_start(path, 0)
+        build_trainer([wider]).warm_start(path, 0)

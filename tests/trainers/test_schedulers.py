@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hpsearch.trainers.algorithms import TRAINERS, build
+from hpsearch.trainers.algorithms import TRAINERS, build_trainer
 from hpsearch.trainers.config.optim import (
     ConstantSchedule,
     ExponentialSchedule,
@@ -125,7 +125,7 @@ def train_once(tiny_config):
                     changes[f"{role}.er"] = FINAL_ER
                     changes[f"{role}.er_schedule"] = schedule(p, FIRST_ER)
             configs.append(tiny_config(changes, algorithm))
-        trainer = build(configs)
+        trainer = build_trainer(configs)
         lrs = {learner.name: watch_lr(learner) for learner in trainer.learners}
         ers = watch_exploration(trainer)
         trainer.train(NUM_STEPS)

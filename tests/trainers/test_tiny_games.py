@@ -13,7 +13,7 @@ import torch
 from hpsearch.game import FusedGame, GameConfig, rules
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.random import derive_key
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.policies import Position, Turn
 
 CPU = torch.device("cpu")
@@ -103,7 +103,7 @@ def mean_length(metric) -> float:
 def test_an_agent_learns_euclids_algorithm(tiny_config):
     roles = {"agent": "learn", "host": {"player": "all_coord"}}
     config = tiny_config({**tiny_game(2, 8), **roles, **learning("agent")})
-    trainer = build([config])
+    trainer = build_trainer([config])
     best = sum(min(longest(d), CAP) for d in differences(2, 8)) / NUM_GAMES
     (before,) = trainer.evaluate_rho(num_games=NUM_GAMES, split=SPLIT)
     trainer.train(250)
@@ -117,7 +117,7 @@ def test_an_agent_learns_euclids_algorithm(tiny_config):
 def test_a_host_learns_to_win_in_the_fewest_moves(tiny_config, double):
     roles = {"agent": {"player": "choose_first"}, "dqn.double": double}
     config = tiny_config({**tiny_game(3, 4), **roles, **learning("host")})
-    trainer = build([config])
+    trainer = build_trainer([config])
     best = sum(shortest(d) for d in differences(3, 4)) / NUM_GAMES
     (before,) = trainer.evaluate_rho(num_games=NUM_GAMES, split=SPLIT)
     trainer.train(400)
@@ -200,7 +200,7 @@ def train_until_played_well(trainer, faults) -> int:
 def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm):
     """Against choose_first; what cannot be ended in one move is lost anyway."""
     roles = {"agent": {"player": "choose_first"}}
-    trainer = build([tiny_config({**roles, **one_move(algorithm, "host")}, algorithm)])
+    trainer = build_trainer([tiny_config({**roles, **one_move(algorithm, "host")}, algorithm)])
     starts = all_starts()
     winning = [
         {a for a, s in enumerate(SUBSETS) if is_over(after(difference(start), s, s[0]))}
@@ -223,7 +223,7 @@ def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm)
 def test_an_agent_alone_survives_whatever_can_be_survived(tiny_config, algorithm):
     """Against a random host: it must see which subset was chosen."""
     roles = {"agent": "learn", "host": {"player": "random"}}
-    trainer = build([tiny_config({**roles, **one_move(algorithm, "agent")}, algorithm)])
+    trainer = build_trainer([tiny_config({**roles, **one_move(algorithm, "agent")}, algorithm)])
     starts = all_starts()[0]
     position = Position.of(starts.repeat_interleave(4, dim=0)[None])
     subset = torch.tensor([[k in s for k in range(3)] for s in SUBSETS]).repeat(len(starts), 1)

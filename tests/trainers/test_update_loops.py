@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import dqn, dqn_cpu, moves, moves_cpu, networks
-from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.config.weight_layout import Inputs, Tower
@@ -157,10 +157,10 @@ CASES = {
 @pytest.mark.parametrize("num_members", [1, 3])
 def test_training_by_hand_is_that_by_autograd(monkeypatch, tiny_config, case, num_members):
     configs = [tiny_config({"agent": "learn", **case, "seed": n}) for n in range(num_members)]
-    trainers = [build(configs)]
+    trainers = [build_trainer(configs)]
     trainers[0]._differentiate = partial(dqn.differentiate, dqn.temporal_difference)
     monkeypatch.setattr(networks, "WIDE", 1)
-    trainers.append(build(configs))
+    trainers.append(build_trainer(configs))
     for trainer in trainers:
         trainer.train(2)  # beyond that, roundings may choose other moves
     for own, other in zip(*(trainer.learners for trainer in trainers), strict=True):
@@ -169,7 +169,9 @@ def test_training_by_hand_is_that_by_autograd(monkeypatch, tiny_config, case, nu
 
 def test_who_looks_for_anomalies_finds_them(tiny_config):
     """Autograd tells them, so gradients are not computed by hand."""
-    trainer = build([tiny_config({"detect_anomaly": True, "host.net_arch": [networks.WIDE]})])
+    trainer = build_trainer(
+        [tiny_config({"detect_anomaly": True, "host.net_arch": [networks.WIDE]})]
+    )
     try:
         trainer.train(2)
         trainer.host_net.weights.fill_(torch.nan)
