@@ -91,7 +91,7 @@ def _by_kind() -> dict[Kind, dict[str, Extension]]:
     return {kind: _named(kind, points.select(group=f"hpsearch.{kind}")) for kind in KINDS}
 
 
-def unknown_groups() -> "list[EntryPoint]":
+def in_unknown_groups() -> "list[EntryPoint]":
     """Return what packages announce for hpsearch in groups that there are not."""
     from importlib.metadata import entry_points
 

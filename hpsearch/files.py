@@ -61,10 +61,11 @@ WRITERS = 16  # threads that wait for the disk together
 
 
 def do_together(works: Sequence[Callable[[], None]]) -> None:
-    """Do pieces of work, many at a time if the disk lets them wait; raises what the first raised.
+    """Do pieces of work, many at a time if they wait for the disk; raises what the first raised.
 
-    A file that survives a loss of power takes milliseconds, in which the disk could take others. On
-    a disk that lets nothing wait, threads take turns at the interpreter, and twice as long.
+    Those after it may then be left undone. A file that survives a loss of power takes milliseconds,
+    in which the disk could take others. On a disk that lets nothing wait, threads take turns at the
+    interpreter, and twice as long.
     """
     first, left, before = works[:FIRST], works[FIRST:], _num_waits()
     for work in first:
@@ -79,7 +80,7 @@ def do_together(works: Sequence[Callable[[], None]]) -> None:
 
 
 def _num_waits() -> int:
-    """Return how often this thread has waited for something other than the processor."""
+    """Return how often this thread has waited: for a disk, or for other threads."""
     return getrusage(RUSAGE_THREAD).ru_nvcsw
 
 

@@ -143,6 +143,12 @@ class PlayerReport:
 
 
 def examine(player: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
+    """Return what the plan asks for; UsageError for a best response to a scripted player."""
+    if plan.response_steps is not None and player.checkpoint is None:
+        raise UsageError(
+            f"{player.name} is scripted, and a best response learns by the configuration of the "
+            "player that it learns against; name a checkpoint, or leave out the best response"
+        )
     how = Measurement(
         player.game, plan.num_games, player.max_steps, player.exploration, SPLIT, player.modes, CPU
     )

@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from hpsearch.api.driving import Drive, opened_driver, pause_unread, study_to_resume, view_if_over
+from hpsearch.api.driving import Drive, opened_driver, pause_undriven, study_to_resume, view_if_over
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
@@ -104,8 +104,8 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     is_driven = view.is_driven
     if not is_driven:
         try:
-            if asked.verb == "pause" and view.unread_faults:
-                pause_unread(study, view.folder, asked)
+            if asked.verb == "pause":
+                pause_undriven(study, view.folder, asked)
             else:
                 _act(study, runs, asked.verb)
         except HpsearchError as error:

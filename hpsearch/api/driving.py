@@ -99,7 +99,8 @@ def _say_total(study: Study) -> None:
 def view_if_over(study: Study, folder: StudyDir) -> StudyView | None:
     """Return the view of a study in which a driver would find nothing to do; None of others.
 
-    So no scheduler need be asked for it.
+    So no scheduler need be asked for it. A total of trials that was given for it is kept, as a
+    driver would.
     """
     if not folder.spec.exists():
         return None
@@ -138,8 +139,8 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         yield driver
 
 
-def pause_unread(study: Study, folder: StudyDir, asked: Request) -> None:
-    """Do what `opened_driver` would on a request to pause, where parts of the study are missing."""
+def pause_undriven(study: Study, folder: StudyDir, asked: Request) -> None:
+    """Pause a study without a driver, and without the parts that a driver of it needs."""
     with DriverLog(folder.log) as log:
         record_pause(study, asked, partial(_log_and_say, log))
     requests.forget(folder, asked)

@@ -142,9 +142,10 @@ def _ask_sbatch(study: Study, *, with_driver: bool) -> None:
         if is_taken(file, driver_options(profile.driver), of_driver):
             break  # it goes by the first that it may go by
     _require_another(study, "driver", of_driver)
-    if refused := of_driver | refused:
-        told = _told(study, refused)
-        say(f"{study.spec.name} does without profiles by which SLURM takes no jobs {told}")
+    for what, by_file in (("jobs", refused), ("driver", of_driver)):
+        if by_file:
+            told = _told(study, by_file)
+            say(f"{study.spec.name} does without profiles by which SLURM takes no {what} {told}")
 
 
 def _require_another(study: Study, what: str, refused: Mapping[str, str]) -> None:
@@ -179,7 +180,7 @@ def _check_paths(folder: StudyDir) -> None:
 def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
     """Start a driver of the study that outlives the terminal; return what was started."""
     if study.on_slurm:
-        profiles = [load_profile(study.profile_of(executor)) for executor in study.on_slurm]
+        profiles = {own.profile: load_profile(study.profile_of(own)) for own in study.on_slurm}
         return submit_driver(profiles, folder, runs)
     return start_process(folder, runs)
 

@@ -18,7 +18,6 @@ from hpsearch.analysis.examination import (
     CPU,
     ExaminationPlan,
     ExaminedPlayer,
-    PlayerReport,
     examine,
     find_player,
     of_saved_players,
@@ -141,19 +140,9 @@ class Player:
         ``best_response`` an opponent trains against each role alone for so many steps, which
         UsageError refuses for scripted players.
         """
-        return plain_report(self.examine(games, match_moves, best_response))
-
-    def examine(
-        self, games: int, match_moves: int | None, best_response: int | None
-    ) -> PlayerReport:
-        """Do what `evaluate` does; return what hpsearch itself uses, which may change."""
         check_positive(games=games, match_moves=match_moves, best_response=best_response)
-        if best_response is not None and not self._is_learned:
-            raise UsageError(
-                f"{self.name} is scripted, and a best response learns by the configuration of the "
-                "player that it learns against; name a checkpoint, or leave out the best response"
-            )
-        return examine(self.examined, ExaminationPlan(games, match_moves, best_response))
+        plan = ExaminationPlan(games, match_moves, best_response)
+        return plain_report(examine(self.examined, plan))
 
     @property
     def _is_learned(self) -> bool:

@@ -38,7 +38,7 @@ QUESTION_SECONDS = 10.0  # between two questions whether one without a driver is
 
 
 class StudyHandle(StudyReader):
-    """A study of a file, or one that was started, as it is whenever something is asked of it.
+    """A study of a file, or one that was started: looked at, run, and asked for something.
 
     Everything is read anew by each call, and a driver may run meanwhile, here or elsewhere. What
     goes wrong is an `HpsearchError`, whose text is the sentence that the command line prints.

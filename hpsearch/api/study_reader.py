@@ -27,11 +27,7 @@ RUNS = Path("runs")
 
 
 class StudyReader:
-    """A study of a file, or one that was started, as it is whenever something is asked of it.
-
-    Everything is read anew by each call, and a driver may run meanwhile, here or elsewhere. What
-    goes wrong is an `HpsearchError`, whose text is the sentence that the command line prints.
-    """
+    """What a `StudyHandle` tells of its study without changing it."""
 
     def __init__(self, name_or_file: str | Path, runs: Path) -> None:
         """Take a study file or the name of a started study below ``runs``; nothing is read yet."""

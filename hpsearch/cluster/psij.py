@@ -80,7 +80,7 @@ class PsijExecutor:
         """Submit jobs of ``num_threads`` cores and ``gpus`` to a scheduler, named as PSI/J does.
 
         ``custom`` are further options of a job by PSI/J's names, ``setup`` lines of the shell that
-        run before it. UsageError without the package or, of its kind SchedulerUnavailableError,
+        run before it. Raises UsageError without the package, SchedulerUnavailableError without
         the scheduler's program.
         """
         try:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -61,26 +61,26 @@ def start_process(folder: StudyDir, runs: Path) -> str:
     return f"process {process.pid}"
 
 
-def submit_driver(profiles: Sequence[SlurmProfile], folder: StudyDir, runs: Path) -> str:
+def submit_driver(profiles: Mapping[str, SlurmProfile], folder: StudyDir, runs: Path) -> str:
     """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
 
-    It goes by the first of the profiles that SLURM does not refuse. Return what was submitted, such
-    as ``job 1234``; raises UsageError if SLURM does not take it.
+    It goes by the first of the profiles, by their files, that SLURM does not refuse. Return what
+    was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
     """
     said = []
-    for profile in profiles:
+    for file, profile in profiles.items():
         command, script = _driver_job(profile, folder, runs)
         try:
             answer = SchedulerCalls(profile.max_calls_per_minute).run(command, script)
         except SchedulerSilentError as error:
-            said.append(str(error))
+            said.append(f"by {file}: {error}")
             is_unknown = isinstance(refusal(str(error)), SchedulerSilentError)
             if is_unknown or isinstance(error, SchedulerUnreachableError):
                 break  # another one might be a second driver
         else:
             return f"job {answer.strip().partition(';')[0]}"
     raise errors.UsageError(
-        f"SLURM did not take the driver ({'; '.join(said)}); check the profile's block driver, or "
+        f"SLURM did not take the driver ({'; '.join(said)}); check the block driver there, or "
         "drive the study from a terminal with: hpsearch run"
     )
 

@@ -38,7 +38,7 @@ MOST_LINES: Final = 100  # of what differs
     "everything that can be measured of a trained or a scripted player",
     argument(
         "player",
-        "CHECKPOINT",
+        "PLAYER",
         "checkpoint, folder of a trial (its newest one), study by name or file (its best trial), "
         "name of a scripted player, or a bundle that export wrote, whose certificate is measured "
         "again",
@@ -86,6 +86,7 @@ def evaluate(
 ) -> None:
     from hpsearch.analysis.blowup_tree import host_tree
     from hpsearch.analysis.evaluation_text import plain_report, print_report
+    from hpsearch.analysis.examination import ExaminationPlan, examine
     from hpsearch.api.player import load_player
     from hpsearch.export.reading import bundles_in
     from hpsearch.terminal import Terminal
@@ -113,7 +114,8 @@ def evaluate(
     tree_start = tree_start or "E6"
     drawn = None if tree is None else host_tree(loaded.examined, tree_start)
     moves = PUBLISHED.num_moves if match_steps is None else match_steps
-    report = loaded.examine(games or NUM_GAMES, moves or None, best_response)
+    plan = ExaminationPlan(games or NUM_GAMES, moves or None, response_steps=best_response)
+    report = examine(loaded.examined, plan)
     samples = _sample_games(loaded.examined, show_games)
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": samples}, indent=1))

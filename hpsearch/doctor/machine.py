@@ -25,7 +25,7 @@ from hpsearch.cluster.records import DeviceReport, JobPlan
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
-from hpsearch.extensions import KINDS, ExtensionError, Kind, all_installed, unknown_groups
+from hpsearch.extensions import KINDS, ExtensionError, Kind, all_installed, in_unknown_groups
 from hpsearch.files import flush
 from hpsearch.population.operators.options import CrossoverExtension, MutationExtension
 from hpsearch.schema import option_of
@@ -286,7 +286,7 @@ def check_extensions() -> Iterator[Finding]:
 
     One that is broken is an error of files that name it, and harms no other.
     """
-    for point in unknown_groups():
+    for point in in_unknown_groups():
         package = "" if point.dist is None else f" of the package {point.dist.name}"
         groups = ", ".join(f"hpsearch.{kind}" for kind in KINDS)
         note = f"{point.name}{package} is announced as {point.group}, which is none of {groups}"

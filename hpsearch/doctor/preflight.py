@@ -103,7 +103,10 @@ def _profiles(study: Study) -> Iterator[Finding]:
             _profile, study, executor, by, is_first=not looks, with_driver=not driver_is_taken
         )
         looks.append(examine({f"profile{by}": check}))
-        driver_is_taken = driver_is_taken or not _is_refused(looks[-1], "the driver")
+        driver_is_taken |= any(
+            finding.level == "ok" and finding.name.startswith("submission of the driver")
+            for finding in looks[-1]
+        )
     for findings in looks:
         lenient = tuple(
             f"{check} of {whose}"

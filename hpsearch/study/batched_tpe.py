@@ -42,6 +42,8 @@ Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 
 
 class SharedRng:
+    """A random state, and the suggestion that it was seeded for last."""
+
     def __init__(self) -> None:
         self.state = np.random.RandomState()
         self.user: TurnOfRng | None = None

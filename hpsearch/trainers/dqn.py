@@ -157,7 +157,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         known = torch.ones_like(batch.known) if self._is_minimax(learner) else batch.known
         targets = Targets(batch.action, target, batch.weight, known, learner.huber_delta)
         loss, value, error = self._differentiate(learner.net, features, targets, learner.gradients)
-        numbers = learner.take(learner.gradients, {"loss": loss, "value": value})
+        numbers = learner.average(learner.gradients, {"loss": loss, "value": value})
         learner.descend(lr, self.step >= self.config.learning_starts, target_weights)
         learner.replay_buffer.reprioritise(batch.places, error)
         learner.statistics |= numbers
@@ -258,7 +258,7 @@ def backed_up(
 def temporal_difference(values: Tensor, targets: Targets) -> tuple[Tensor, Tensor, Tensor]:
     """Return the loss (P,), the mean value (P,) and the errors (P, B) of actions taken.
 
-    ``values`` (P, B, A) are of all actions.
+    ``values`` (P, B, A) are of all actions. Errors are 0 where what was drawn is not known.
     """
     value = values.gather(2, targets.action[..., None]).squeeze(2)
     error = value - targets.target

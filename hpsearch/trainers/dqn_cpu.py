@@ -46,8 +46,8 @@ def differentiate(
     net: Network, features: Tensor, targets: Targets, out: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     values, pull_back = net.differentiable_pass(features)
-    loss, value, error, slope = temporal_difference(values, targets)
-    pull_back(slope, out)
+    loss, value, error, grad_values = temporal_difference(values, targets)
+    pull_back(grad_values, out)
     return loss, value, error
 
 
@@ -55,11 +55,11 @@ def temporal_difference(values: Tensor, targets: Targets) -> tuple[Tensor, Tenso
     """Return, besides what dqn.py says, the loss's derivative by ``values``, (P, B, A)."""
     num_members = len(values)
     loss, mean = np.empty(num_members, np.float32), np.empty(num_members, np.float32)
-    error, slope = np.empty(values.shape[:2], np.float32), np.zeros(values.shape, np.float32)
+    error, grad_values = np.empty(values.shape[:2], np.float32), np.zeros(values.shape, np.float32)
     given = [tensor.numpy() for tensor in (values, *targets)]
-    _temporal_difference(*[*given, loss, mean, error, slope])
+    _temporal_difference(*[*given, loss, mean, error, grad_values])
     from_numpy = torch.from_numpy
-    return from_numpy(loss), from_numpy(mean), from_numpy(error), from_numpy(slope)
+    return from_numpy(loss), from_numpy(mean), from_numpy(error), from_numpy(grad_values)
 
 
 @batched
@@ -73,9 +73,9 @@ def _temporal_difference(
     loss: Floats,
     mean: Floats,
     error: Floats,
-    slope: Floats,
+    grad_values: Floats,
 ) -> None:
-    """Fill ``loss`` and ``mean``, the mean value, both (P,), ``error`` (P, B) and ``slope``.
+    """Fill ``loss`` and ``mean``, the mean value, both (P,), ``error`` (P, B) and ``grad_values``.
 
     The latter, the loss's derivative (P, B, A), holds 0 before.
     """
@@ -93,5 +93,5 @@ def _temporal_difference(
             total += value
             total_loss += factor * near * (size - HALF * near)
             error[p, b] = difference * np.float32(known[p, b])
-            slope[p, b, action[p, b]] = factor * bounded / np.float32(num_drawn)
+            grad_values[p, b, action[p, b]] = factor * bounded / np.float32(num_drawn)
         loss[p], mean[p] = total_loss / num_drawn, total / num_drawn

@@ -151,7 +151,7 @@ class Reader:
 NO_STATISTICS = torch.empty(1, 0)  # as encoders have no batch norms
 
 
-class CPUReader(Reader):
+class EncoderReader(Reader):
     """Applies an encoder to one member, as is quickest in updates on a CPU."""
 
     def __init__(
@@ -180,7 +180,7 @@ class CPUReader(Reader):
         return next(self._views), next(self._views), next(self._linear_views)
 
 
-AnyReader = Reader | layers_cpu.TapedReader
+AnyReader = Reader | layers_cpu.MemberReader
 
 
 def apply_layer(reader: AnyReader, layer: Layer, x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from hpsearch.trainers.config.weight_layout import Affine
 Activation = Literal["none", "relu", "tanh"]
 
 NARROW: Final = 32
-"""factors for which MKL is quick, too, and quicker"""
+"""rows or columns below which torch's product, by MKL, is quicker than oneDNN's"""
 
 
 def is_available(device: torch.device) -> bool:
@@ -106,7 +106,7 @@ class Tape:
         return by_tensor.get(id(self._given)), in_order
 
 
-class TapedReader:
+class MemberReader:
     """Applies the next layer of one member to (R, I), as `layers.Reader` does of all members."""
 
     def __init__(
@@ -121,12 +121,12 @@ class TapedReader:
         self._activation, self._training = activation, training
 
     def linear(self, x: Tensor) -> Tensor:
-        return self._linear(x, "none")
+        return self._apply(x, "none")
 
     def hidden(self, x: Tensor) -> Tensor:
-        return self._linear(x, self._activation)
+        return self._apply(x, self._activation)
 
-    def _linear(self, x: Tensor, then: Activation) -> Tensor:
+    def _apply(self, x: Tensor, then: Activation) -> Tensor:
         views = next(self._views)
         assert isinstance(views, LinearViews)
         return _taped_linear(x, views, then, self._tape)
@@ -182,7 +182,7 @@ def _derive_linear(
 ) -> Derivatives:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
     grad_x = _product(grad, views.transposed) if needs_x else None
-    # oneDNN copies its first factor, so it is the smaller one; with MKL few columns are slow.
+    # oneDNN copies its first factor, so it is the smaller one.
     is_narrowing = grad.shape[1] < x.shape[1]
     grad_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
     return Derivatives((grad_x,), (grad_weight, grad.sum(dim=0)))
@@ -293,8 +293,8 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
     return y
 
 
-def gradients(tapes: Sequence[Tape], slope: Tensor, out: Tensor) -> Tensor:
+def gradients(tapes: Sequence[Tape], grad_values: Tensor, out: Tensor) -> Tensor:
     """Fill ``out`` (P, W) with the derivatives of all weights, by those of the values (P, R, O)."""
-    derived = [tape.derive(rows)[1] for tape, rows in zip(tapes, slope, strict=True)]
+    derived = [tape.derive(rows)[1] for tape, rows in zip(tapes, grad_values, strict=True)]
     torch.cat([part.reshape(-1) for parts in derived for part in parts], out=out.view(-1))
     return out

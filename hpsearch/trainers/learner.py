@@ -131,9 +131,9 @@ class Learner:
         """
         # The sum over members: no member's gradient sees another.
         gradients = self.net.gradients(loss.sum(), out=self.gradients)
-        return self.take(gradients, {name: number.detach() for name, number in numbers.items()})
+        return self.average(gradients, {name: number.detach() for name, number in numbers.items()})
 
-    def take(self, gradients: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def average(self, gradients: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Take ``gradients`` (P, W) that have been computed; as `differentiate`."""
         told = dict(numbers)
         if self.ranks.size > 1:

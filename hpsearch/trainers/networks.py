@@ -27,7 +27,7 @@ from hpsearch.trainers.config.weight_layout import (
     weight_layout,
 )
 from hpsearch.trainers.graphs import compiled
-from hpsearch.trainers.layers import CPUReader, Reader, apply_encoder, apply_layers, apply_tower
+from hpsearch.trainers.layers import EncoderReader, Reader, apply_encoder, apply_layers, apply_tower
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 
@@ -94,7 +94,7 @@ def _members(bank: Tensor) -> Sequence[Tensor]:
 class _ByMember:
     """A tower of which each member's weights are views of their own."""
 
-    num_encoding: int  # tensors of the encoder's weights, which come first
+    num_encoder_tensors: int  # of the encoder's weights, which come first
     encoders: Sequence[Sequence[layers_cpu.LinearViews]]  # linear layers of each member
     layers: Sequence[Sequence[layers_cpu.Views]]  # all that come after the encoder, of each member
 
@@ -149,7 +149,7 @@ class Network:
         self._by_member: list[_ByMember] = []  # of each tower, where that is quicker
         if self._is_quicker_by_member():
             self._update = self._forward_by_member
-            self._by_member = [self._members_of(tower) for tower in range(len(self.towers))]
+            self._by_member = [self._views_by_member(tower) for tower in range(len(self.towers))]
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -171,9 +171,10 @@ class Network:
     def _apply(
         self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
     ) -> Tensor:
-        if self.arithmetic.precision != "bf16":
+        kind, is_bf16 = x.device.type, self.arithmetic.precision == "bf16"
+        if not (is_bf16 or torch.is_autocast_enabled(kind)):  # to say so again takes a while
             return run(x, tower, training)
-        with torch.autocast(x.device.type, torch.bfloat16):
+        with torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
             return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
@@ -202,20 +203,21 @@ class Network:
         run = partial(self._layers_by_member, index, training)
         if not torch.is_grad_enabled():
             return run(x.unbind(), [None] * len(x))
-        y: Tensor = layers_cpu.Taped.apply(run, x, *self._views_of_layers(index))  # type: ignore[no-untyped-call]
+        weights = self._views[index][self._by_member[index].num_encoder_tensors :]
+        y: Tensor = layers_cpu.Taped.apply(run, x, *weights)  # type: ignore[no-untyped-call]
         return y
 
     def _encoded_by_member(self, x: Tensor, index: int) -> Tensor:
         """Return the features (P, R, F) of a tower."""
         tower, encoders = self.towers[index], self._by_member[index].encoders
-        views = self._views[index][: self._by_member[index].num_encoding]
+        views = self._views[index][: self._by_member[index].num_encoder_tensors]
         if not views:
-            reader = CPUReader(iter(()), iter(()), activation=tower.activation)
+            reader = EncoderReader(iter(()), iter(()), activation=tower.activation)
             return apply_encoder(reader, tower.encoder, self.inputs, x)
         outs = []
         members = zip(*map(_members, [x, *views]), strict=True)
         for (rows, *own), linear_views in zip(members, encoders, strict=True):
-            reader = CPUReader(iter(own), iter(linear_views), activation=tower.activation)
+            reader = EncoderReader(iter(own), iter(linear_views), activation=tower.activation)
             outs.append(apply_encoder(reader, tower.encoder, self.inputs, rows))
         return torch.cat(outs) if len(outs) > 1 else outs[0]
 
@@ -229,19 +231,16 @@ class Network:
         """Return (P, R, O) of each member's features (R, F), noted on its tape."""
         tower, outs = self.towers[index], []
         for x, views, tape in zip(members, self._by_member[index].layers, tapes, strict=True):
-            reader = layers_cpu.TapedReader(
+            reader = layers_cpu.MemberReader(
                 iter(views), tape, activation=tower.activation, training=training
             )
             outs.append(apply_layers(reader, tower, x, x.dtype))
         return torch.stack(outs) if len(outs) > 1 else outs[0][None]
 
-    def _views_of_layers(self, tower: int) -> list[Tensor]:
-        return self._views[tower][self._by_member[tower].num_encoding :]
-
-    def _members_of(self, tower: int) -> "_ByMember":
+    def _views_by_member(self, tower: int) -> _ByMember:
         *layers, _ = self.layout.towers[tower]
         encoder = layers[: len(layers) - len(self.towers[tower].layers)]
-        num_encoding = sum(len(layer.affines) for layer in encoder)
+        num_affines = sum(len(layer.affines) for layer in encoder)
         pairs = list(zip(self._views[tower][::2], self._views[tower][1::2], strict=True))
         affines, statistics = self.layout.of_tower(tower), self.statistics
         encoders, rest = [], []
@@ -250,10 +249,10 @@ class Network:
                 layers_cpu.views_of(affine, weight[p], bias[p, 0], statistics[p])
                 for affine, (weight, bias) in zip(affines, pairs, strict=True)
             ]
-            encoding = views[:num_encoding]
+            encoding = views[:num_affines]
             encoders.append([each for each in encoding if isinstance(each, layers_cpu.LinearViews)])
-            rest.append(views[num_encoding:])
-        return _ByMember(2 * num_encoding, encoders, rest)
+            rest.append(views[num_affines:])
+        return _ByMember(2 * num_affines, encoders, rest)
 
     @property
     def observation_size(self) -> int:
@@ -279,7 +278,7 @@ class Network:
 
         Where layers are written out, autograd has no part in it.
         """
-        is_by_hand = len(self._by_member) == 1 and self._by_member[0].num_encoding == 0
+        is_by_hand = len(self._by_member) == 1 and self._by_member[0].num_encoder_tensors == 0
         if is_by_hand and x.shape[1] > 1:
             with torch.no_grad():
                 x = self._encoded_by_member(x, 0)
@@ -291,15 +290,16 @@ class Network:
         return values.detach(), partial(self.gradients, values)
 
     def gradients(
-        self, loss: Tensor, slope: Tensor | None = None, out: Tensor | None = None
+        self, outputs: Tensor, grad_outputs: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
+        """Return the gradient of a loss by every weight, float32 (P, W).
 
-        Weights that the loss does not depend on get 0. If ``out`` is given, it lies there. Of a
-        ``loss`` that is no scalar the derivative of something else by it, ``slope``, is needed.
+        ``outputs`` are the loss, a scalar, or something else with the loss's gradient by it,
+        ``grad_outputs``. Weights that they do not depend on get 0. If ``out`` is given, it lies
+        there.
         """
         views = [view for tower in self._views for view in tower]
-        parts = torch.autograd.grad(loss, views, slope, materialize_grads=True)
+        parts = torch.autograd.grad(outputs, views, grad_outputs, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1, out=out)
 
     def follow_statistics(self, other: "Network", share: Tensor) -> None:

@@ -190,7 +190,7 @@ def test_a_trainer_that_does_not_fit_is_freed_before_the_next_is_built(pilot, mo
     job, (new,) = pilot([first], [second], pilot_seconds=60.0)
     job.write_next(1, [new])
     job.write_next(2, [])
-    build, built, alive = team.build, [], []
+    build, built, alive = team.build_trainer, [], []
 
     def watched(configs, ranks, actors):
         alive.append([trainer() is not None for trainer in built])

@@ -287,7 +287,7 @@ def test_a_job_is_warned_halfway_of_a_walltime_but_at_most_so_many_seconds_befor
         profile, driver=replace(profile.driver, walltime_minutes=minutes), setup=("module load x",)
     )
     files = StudyDir(tmp_path / "runs" / "tiny")
-    assert submit_driver([profile], files, tmp_path / "runs") == "job 17"
+    assert submit_driver({"site.yaml": profile}, files, tmp_path / "runs") == "job 17"
     words = (tmp_path / "sbatch.words").read_text().split()
     assert {
         f"--signal=B:USR1@{warning}",
@@ -312,5 +312,5 @@ def test_a_driver_that_slurm_does_not_take_is_told_with_what_to_do(
     monkeypatch.setenv("PATH", "/nowhere")
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
     files = StudyDir(tmp_path / "runs" / "tiny")
-    with pytest.raises(UsageError, match=r"SLURM did not take the driver .sbatch gave no answer"):
-        submit_driver([profile], files, tmp_path / "runs")
+    with pytest.raises(UsageError, match=r"not take the driver .by site.yaml: sbatch gave no"):
+        submit_driver({"site.yaml": profile}, files, tmp_path / "runs")

@@ -257,17 +257,24 @@ def two_profiles(folder: Path) -> Study:
     return load_spec(study.path)
 
 
-@pytest.mark.parametrize("times", [("--time=10", "--time=30"), ("--time=5",)])
+@pytest.mark.parametrize(
+    ("times", "refused"),
+    [
+        (["--time=10", "--time=30"], [("jobs", "one.yaml"), ("driver", "one.yaml")]),
+        (["--time=5"], [("jobs", "two.yaml")]),
+        (["--time=30"], [("driver", "one.yaml")]),
+    ],
+)
 def test_a_profile_that_is_refused_is_said_where_another_one_is_taken(
-    tmp_path, asked, capsys, times
+    tmp_path, asked, capsys, times, refused
 ) -> None:
     study = two_profiles(tmp_path)
     asked(*times)
     check_submission(study, StudyDir(tmp_path / "runs" / "quick"), with_driver=True)
-    file = "two.yaml" if "--time=5" in times else "one.yaml"
-    assert capsys.readouterr().err == (
-        f"hpsearch: quick does without profiles by which SLURM takes no jobs ({file}: sbatch "
+    assert capsys.readouterr().err == "".join(
+        f"hpsearch: quick does without profiles by which SLURM takes no {what} ({file}: sbatch "
         f"failed: Invalid account); change {file}, or see more with: hpsearch doctor {study.path}\n"
+        for what, file in refused
     )
 
 
@@ -297,7 +304,7 @@ def test_the_driver_goes_by_the_first_profile_that_is_taken(tmp_path, asked) -> 
     times = [line.partition("--time=")[2].split()[0] for line in calls.read_text().splitlines()]
     assert times == ["30", "20"]
     asked("--parsable")
-    with pytest.raises(UsageError, match=r"driver \(sbatch failed: Invalid account; sbatch failed"):
+    with pytest.raises(UsageError, match=r"driver \(by one.yaml: sbatch failed: .*; by two.yaml: "):
         start_detached(study, folder, tmp_path / "runs")
 
 

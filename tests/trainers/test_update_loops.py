@@ -103,6 +103,7 @@ NETWORKS = {
     "agent": {"net_arch": [32], "num_more": 3},
     "no hidden layer": {"net_arch": []},
     "residual": {"net_arch": ["b", "r32", "r32", "rl5"]},
+    "residual around what is given": {"net_arch": ["r6", 5]},
     "dueling": {"net_arch": ["l", 32, "b"], "dueling": True},
     "deep sets": {"net_arch": [32], "encoder": DeepSetsEncoder("deep_sets", (7, 5), "mean")},
 }
@@ -112,6 +113,7 @@ NETWORKS = {
 @pytest.mark.parametrize("num_members", [1, 2, 3])
 @pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
 def test_gradients_by_hand_are_those_of_autograd(monkeypatch, case, num_members, wide):
+    num_unread = 3 * (case.keys() == {"net_arch"})  # numbers after those that the encoder reads
     nets = [random_network(num_members, **case)]
     monkeypatch.setattr(networks, "WIDE", wide)
     nets.append(random_network(num_members, **case))
@@ -119,7 +121,8 @@ def test_gradients_by_hand_are_those_of_autograd(monkeypatch, case, num_members,
     targets = random_targets(generator, num_members)
     by_autograd = partial(dqn.differentiate, dqn.temporal_difference)
     for fault in (0.0, torch.nan):
-        features = torch.rand(num_members, 64, 6 + nets[0].inputs.num_more, generator=generator)
+        width = 6 + nets[0].inputs.num_more + num_unread
+        features = torch.rand(num_members, 64, width, generator=generator)
         for net in nets:
             net.weights[-1, -1] += fault  # a bias of the values
         banks = [torch.full_like(net.weights, 7.0) for net in nets]
