@@ -14,7 +14,9 @@ from sqlalchemy.orm import Session
 
 from hpsearch import errors
 from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.failures import last_words
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.printable import printable
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, Lease, Leases, check_lease
 from hpsearch.study.records import Trial
@@ -124,6 +126,9 @@ class DriverContext:
     clock: Callable[[], float]
 
 
+LOG_LINES, LOG_WIDTH = 5, 300  # of a job's log, that events keep
+
+
 class DriverPart:
     def __init__(self, context: DriverContext) -> None:
         self._study = context.study
@@ -136,6 +141,17 @@ class DriverPart:
     @property
     def state(self) -> StudyState:
         return self._recorder.state
+
+    def last_words(self, name: str | None) -> list[str]:
+        """Return the last lines of a job's log, none where there is no such job, or no log."""
+        job = self.state.jobs.get(name or "")
+        if job is None or job.id is None:
+            return []
+        try:
+            log = self._executor.log(self._folder.job(job.name), job.id)
+        except OSError:
+            return []
+        return [printable(line)[:LOG_WIDTH] for line in last_words(log, LOG_LINES)]
 
 
 class Limits(DriverPart):

@@ -12,7 +12,6 @@ from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import MAX_SHOWN, CorruptError, DiskError, did_you_mean
 from hpsearch.files import do_together
-from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import Event
 from hpsearch.study.observe import CurveReport, Observation
@@ -61,7 +60,6 @@ def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
     return Verdict.FAIL
 
 
-LOG_LINES, LOG_WIDTH = 5, 300
 AT_ONCE = 100  # values, or ends of attempts, that are written in one transaction
 
 
@@ -146,7 +144,7 @@ class Results(DriverPart):
             "lost_seconds": lost / speed if speed else 0.0,
             "kept": kept,
             "repeated_seconds": self._num_repeated(trial) / speed if speed else 0.0,
-            "log": self._last_words(trial) if result.status in ("failed", "lost") else [],
+            "log": self.last_words(trial.job) if result.status in ("failed", "lost") else [],
         }
         return self._recorder.event(
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=data
@@ -161,16 +159,6 @@ class Results(DriverPart):
         except (CorruptError, DiskError):  # not known
             return 0
         return 0 if start is None else max(0, trial.kept - start.step)
-
-    def _last_words(self, trial: Trial) -> list[str]:
-        job = self.state.jobs[trial.job or ""]
-        if job.id is None:
-            return []
-        try:
-            log = self._executor.log(self._folder.job(job.name), job.id)
-        except OSError:
-            return []
-        return [printable(line)[:LOG_WIDTH] for line in failures.last_words(log, LOG_LINES)]
 
     def _outcome(self, trial: Trial, result: AttemptResult, decided: Verdict) -> Outcome | None:
         if decided is Verdict.FAIL:

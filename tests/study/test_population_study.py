@@ -171,8 +171,21 @@ def test_a_match_that_is_always_lost_ends_the_study(tmp_path):
     executor = FakeExecutor(teaching=teaching, lost_matches=range(1, 100))
     state = drive(study, executor)
     assert state.status == FAILED
-    assert state.message.startswith("match 1 was lost 3 times")
+    assert state.message.startswith("match 1 was lost 3 times; its jobs' logs are in")
     assert executor.matches_begun == 3
+
+
+def test_what_the_job_of_a_lost_match_said_is_told(tmp_path):
+    class Talking(FakeExecutor):
+        def log(self, job, job_id):
+            path = job.root / "fake.log"
+            path.write_text("Traceback\nConflictError: unknown scripted host 'lazy'\n")
+            return path
+
+    executor = Talking(teaching=teaching, lost_matches=range(1, 100))
+    message = drive(population_study(tmp_path), executor).message
+    said = "was lost 3 times, and said: ConflictError: unknown scripted host 'lazy'; its jobs"
+    assert said in message
 
 
 def test_a_member_that_fails_gives_way(tmp_path):

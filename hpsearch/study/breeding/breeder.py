@@ -76,9 +76,11 @@ class Breeder(DriverPart):
             self._recorder.record("bred", data=self._judge.unplayed(match, self._population))
             return
         if match.failures >= MAX_FAILURES:
+            played = [job.name for job in self.state.jobs.values() if job.match == match.number]
+            words = "".join(f", and said: {line}" for line in self.last_words(played[-1])[-1:])
             message = (
-                f"match {match.number} was lost {match.failures} times; its jobs' logs are in "
-                f"{self._folder.jobs}, and the same command tries again"
+                f"match {match.number} was lost {match.failures} times{words}; its jobs' logs are "
+                f"in {self._folder.jobs}, and the same command tries again"
             )
             self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
