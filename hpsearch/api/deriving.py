@@ -118,6 +118,7 @@ def confirm(
                 f"{view.name} breeds a population, whose weights are exported as they are, "
                 f"so nothing is trained; leave out {listed}"
             )
+        view.whole_study()  # without a player of the panel it would be another match
         confirmed = rerun_last_match(view, population, top or TOP, games)
     else:
         go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"

@@ -258,6 +258,7 @@ def test_gc_keeps_the_founders_of_any_population(place, command):
         path.unlink()
     pins.rmdir()
     pins.write_text("no folder")
+    file.write_text(yaml_file.dump(data | {"budget": {"trials": 6}}))
     output = place.run(command, file)
     assert "gc of that study may remove the founders of mine" in output.err
 

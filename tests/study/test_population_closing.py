@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from announced import on_path, write_package
@@ -26,6 +27,7 @@ from test_population_ends import check_judged, matches, reread
 from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
 from test_requests import request
 
+from hpsearch.api.deriving import confirm
 from hpsearch.cli import main
 from hpsearch.errors import ConfigError
 from hpsearch.report.text import status_summary
@@ -350,6 +352,16 @@ class Same(MutationExtension):
     def child(self, parent, stream):
         return clone(parent)
 """
+
+
+def test_no_match_is_rerun_without_all_its_players(tmp_path):
+    study = population_study(tmp_path)
+    drive(study, FakeExecutor(teaching=teaching))
+    view = open_view(study.spec.name, tmp_path / "runs")
+    partly = replace(view, unread_faults=("population.matches.panel[0] is unknown",))
+    how = {"top": None, "seeds": None, "games": 10, "best_response": None}
+    with pytest.raises(ConfigError, match=r"panel\[0\] is unknown"):
+        confirm(partly, tmp_path / "runs", **how, submit=False, as_json=False)
 
 
 def test_a_closing_of_a_package_that_is_missing_is_read_and_paused(tmp_path, capsys):
