@@ -284,7 +284,8 @@ def _unknown(path: str, name: object, valid: Iterable[str], *, is_open: bool = F
 
     Where the choice ``is_open``, other packages add names.
     """
-    key = path.rpartition(".")[2].partition("[")[0]
+    key, is_listed, _ = path.rpartition(".")[2].partition("[")
+    key = "name" if is_listed else key
     remedy = "; if a package of yours has it, install that here" if is_open else ""
     return f"{unknown_fault(key, name, valid)}{remedy}"
 

@@ -183,7 +183,7 @@ def test_trees(capsys, tmp_path):
     [
         (["zeilinger"], "did you mean 'zeillinger'?"),
         (["choose_first", "--tree", "x.svg"], "leave out --tree"),
-        (["random", "--tree", "x.svg"], "leave out --tree"),
+        (["random", "--tree", "x.svg"], "and random may draw them; leave out --tree"),
         (["zeillinger", "--tree", "x.gif"], ".pdf, .png, .svg or written as .txt"),
         (["zeillinger", "--tree", "x.svg", "--tree-start", "E9"], "valid: A1, A2"),
         (

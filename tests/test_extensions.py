@@ -11,9 +11,12 @@ import pytest
 import torch
 from announced import on_path, write_package
 from cli_tools import hpsearch, write_study, write_trainer
+from fakes import FakeExecutor
 from tiny_configs import CONFIGS
 
+from hpsearch.api import driving
 from hpsearch.api.executors import build_executor
+from hpsearch.api.study_handle import StudyHandle
 from hpsearch.cluster.code_snapshot import versions
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.doctor.machine import check_extensions
@@ -27,6 +30,7 @@ from hpsearch.population.operators.options import Changing
 from hpsearch.population.options import Matches, scripted_players
 from hpsearch.schema import apply, read_hint, to_plain
 from hpsearch.study import options
+from hpsearch.study.driver import open_driver
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
@@ -405,6 +409,28 @@ def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:
     study, _ = readable_study(alone, tmp_path)
     assert study.spec.population is not None
     assert [each.name for each in study.spec.population.operators] == ["clone"]
+
+
+def test_a_study_is_ended_without_its_packages(tmp_path: Path, monkeypatch) -> None:
+    write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
+    write_study(tmp_path, {"sampler": {"name": "uniform"}, "pruner": {"name": "patient"}})
+    runs, executor = tmp_path / "runs", FakeExecutor()
+    monkeypatch.chdir(tmp_path)  # where the database lies
+    monkeypatch.setattr(driving, "build_executor", lambda study, folder: executor)
+    with on_path(tmp_path / "package"):
+        study = load_spec(tmp_path / "study.yaml")
+        with open_driver(study, runs, executor, on_event=lambda event: None) as driver:
+            driver.start()
+            driver.tick()
+    handle = StudyHandle("tiny", runs)
+    handle.stop()
+    assert handle.view().state.status == "stopping"
+    handle.cancel()
+    assert (handle.view().state.status, executor.live()) == ("cancelled", [])
+    with on_path(tmp_path / "package"):
+        assert spec_json(handle.view().whole_study()) == spec_json(study), "nothing was lost"
+        with open_driver(study, runs, executor, on_event=lambda event: None) as driver:
+            assert len(driver.state.failed_for_good()) == 6
 
 
 def test_a_closing_and_a_panel_of_a_package_are_read_without_it(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from cli_tools import (
 )
 
 from hpsearch.api import driving
-from hpsearch.commands.run import stop
+from hpsearch.commands.run import cancel
 from hpsearch.errors import UsageError
 
 TOY = Path(__file__).parent / "programs/toy.py"
@@ -221,7 +221,7 @@ def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(driving, "build_executor", silent)
     with pytest.raises(UsageError):
-        stop.function("tiny", Path("runs"))
+        cancel.function("tiny", Path("runs"))
     assert not list(Path("runs/tiny/requests").glob("*.json"))
 
 

@@ -166,8 +166,8 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
     host, name, game, rows = player.host, player.name, player.game, STARTS[start]
     if host is None or not player.is_deterministic:
         raise UsageError(
-            f"a blow-up tree shows a host that does not draw its moves, but {name} is none; "
-            "leave out --tree"
+            f"a blow-up tree shows a host that never draws its moves, and {name} "
+            f"{'plays no host' if host is None else 'may draw them'}; leave out --tree"
         )
     if game.dimension != len(rows[0]) or game.max_num_points < len(rows):
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from hpsearch.errors import UsageError, unknown_name
+from hpsearch.errors import UsageError
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import Exploited, exploit
@@ -102,8 +102,7 @@ def find_checkpoint(path: Path) -> Path:
             f"{path} holds no whole checkpoint; name a checkpoint, or the folder of a run or a "
             "trial, such as runs/NAME or runs/STUDY/trials/0"
         )
-    names = {*HOSTS, *AGENTS}
-    raise UsageError(f"no folder {path}; {unknown_name('scripted player', str(path), names)}")
+    raise UsageError(f"no folder {path}")
 
 
 CPU: Final = torch.device("cpu")

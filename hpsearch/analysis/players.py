@@ -19,7 +19,7 @@ from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_
 from hpsearch.study.derived import BredFounder
 from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.state import FINISHED, STOPPED
-from hpsearch.study.view import StudyView, best_trial, open_view
+from hpsearch.study.view import StudyView, best_trial, open_view, started_studies
 from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import is_maximized, saved_config
@@ -47,19 +47,19 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
     best_trial(view)  # says why where there is none
     finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
     chosen: dict[int, tuple[str, ...]] = {}
-    paths: dict[int, Path] = {}
+    paths: dict[int, Path | None] = {}  # of each trial that was looked at
     for role, metric in _metrics(view, finished).items():
-        ranked = _with_checkpoint(view, _ranked(view, finished, metric))
-        for trial, path in islice(ranked, count):
+        ranked = _with_checkpoint(view, _ranked(view, finished, metric), paths)
+        for trial in islice(ranked, count):
             chosen[trial] = (*chosen.get(trial, ()), role)
-            paths[trial] = path
     if not chosen:
         raise UsageError(
             f"the study {view.name} has no whole checkpoint of a trial that finished; "
             "run one of them again with: hpsearch train CONFIG, which is config.yaml in its folder "
             f"below {view.folder.trials}"
         )
-    return [StrongCheckpoint(trial, paths[trial], roles) for trial, roles in chosen.items()]
+    strong = ((trial, paths[trial], roles) for trial, roles in chosen.items())
+    return [StrongCheckpoint(trial, path, roles) for trial, path, roles in strong if path]
 
 
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
@@ -81,13 +81,17 @@ def _ranked(view: StudyView, finished: Sequence[Trial], metric: str) -> list[Tri
     return sorted(measured, key=lambda trial: places[trial.number])
 
 
-def _with_checkpoint(view: StudyView, trials: Iterable[Trial]) -> Iterator[tuple[int, Path]]:
-    for trial in trials:
-        path = checkpoint.newest(view.folder.trial(trial.number).checkpoints)
-        if path is None:
-            say(f"{view.name}/{trial.number} has no whole checkpoint")
-        else:
-            yield trial.number, path
+def _with_checkpoint(
+    view: StudyView, trials: Iterable[Trial], paths: dict[int, Path | None]
+) -> Iterator[int]:
+    """Yield the numbers of trials with a checkpoint; ``paths`` are known, and are added to."""
+    for number in (trial.number for trial in trials):
+        if number not in paths:
+            paths[number] = checkpoint.newest(view.folder.trial(number).checkpoints)
+            if paths[number] is None:
+                say(f"{view.name}/{number} has no whole checkpoint")
+        if paths[number] is not None:
+            yield number
 
 
 T = TypeVar("T")
@@ -183,11 +187,15 @@ def _checkpoints(name: str, runs: Path, top: int) -> Iterator[tuple[Path, tuple[
         yield newest, saved_roles(newest)
         return
     else:
-        studies = [folder.name for folder in runs.glob("*/") if _is_study(folder)]
-        problem = unknown_name("player", name, {*HOSTS, *AGENTS, *studies})
-        raise UsageError(f"{problem}, or the folder of a run, a trial, a checkpoint or a bundle")
+        raise unknown_player(name, runs)
     for strong in strongest_checkpoints(view, top):
         yield strong.checkpoint, strong.roles
+
+
+def unknown_player(name: str, runs: Path) -> UsageError:
+    """Return the error of a name for which there is nothing that plays."""
+    problem = unknown_name("player", name, {*HOSTS, *AGENTS, *started_studies(runs)})
+    return UsageError(f"{problem}, or the folder of a run, a trial, a checkpoint or a bundle")
 
 
 def _is_study(folder: Path) -> bool:

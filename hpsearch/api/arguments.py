@@ -1,8 +1,23 @@
 """Checks of what Python users give; options of commands are checked where they are read."""
 
+from collections.abc import Iterable
 from numbers import Integral
+from typing import Any
 
 from hpsearch.errors import UsageError
+
+
+def as_list(name: str, given: object, kinds: tuple[type, ...], what: str) -> list[Any]:
+    """Return one or several of some ``kinds`` as a list; ``what`` says what one of them is.
+
+    Raises UsageError for anything else.
+    """
+    several = [given]
+    if isinstance(given, Iterable) and not isinstance(given, (str, *kinds)):
+        several = [*given]
+    if all(isinstance(each, kinds) and not isinstance(each, bool) for each in several):
+        return several
+    raise UsageError(f"{name} must be {what}, or a list of them, but is {given!r}")
 
 
 def check_positive(**numbers: int | None) -> None:

@@ -6,7 +6,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from hpsearch.api.driving import Drive, opened_driver, pause_undriven, study_to_resume, view_if_over
+from hpsearch.api.driving import (
+    Drive,
+    opened_driver,
+    record_undriven,
+    study_to_resume,
+    view_if_over,
+)
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
 from hpsearch.cluster.study_dir import StudyDir
@@ -19,7 +25,7 @@ from hpsearch.study.spec import Study
 from hpsearch.study.spec_checks import enqueue_problems, example_setting
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.stored_spec import spec_json
-from hpsearch.study.view import StudyView, find_awaited, open_view, standing_line
+from hpsearch.study.view import INTERRUPTED, StudyView, find_awaited, open_view, standing_line
 from hpsearch.terminal import say
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
@@ -99,15 +105,17 @@ def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
 
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Leave a request for the driver, or do it where there is none; ``study`` drives on."""
-    name = study.spec.name
+    name, is_driven = study.spec.name, view.is_driven
+    drives_on = asked.verb in ("resume", "retry")
+    if drives_on and not is_driven:
+        check_submission(study, view.folder, with_driver=True)
     requests.leave(view.folder, asked)
-    is_driven = view.is_driven
     if not is_driven:
         try:
-            if asked.verb == "pause":
-                pause_undriven(study, view.folder, asked)
+            if asked.verb in ("pause", "stop"):
+                record_undriven(study, view.folder, asked)
             else:
-                _act(study, runs, asked.verb)
+                _act(study, runs, asked.verb, is_whole=drives_on or not view.unread_faults)
         except HpsearchError as error:
             is_driven = isinstance(error, ConflictError) and open_view(name, runs).is_driven
             if not is_driven:
@@ -118,13 +126,19 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
         _wait_to_be_heard(view, asked)
     after = open_view(name, runs)
     standing = standing_line(after)
-    if asked.verb in ("resume", "retry") and not after.is_driven:
+    if drives_on and not after.is_driven:
         try:
             _start_driver(study, view.folder, runs)
         except ConflictError as error:  # it will see what was asked
             print(f"{standing}; {error}")
-    else:
-        print(standing)
+        return
+    print(standing)
+    if asked.verb == "stop" and after.status == INTERRUPTED:
+        where = runs_option(runs)
+        print(
+            f"no driver is there to finish what has begun; hpsearch drive {name}{where} does, "
+            f"and hpsearch cancel {name}{where} ends it at once"
+        )
 
 
 def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> None:
@@ -200,10 +214,10 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
         )
 
 
-def _act(study: Study, runs: Path, verb: Verb) -> None:
+def _act(study: Study, runs: Path, verb: Verb, *, is_whole: bool) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
     deadline = time.monotonic() + END_SECONDS
-    with opened_driver(study, runs) as driver:
+    with opened_driver(study, runs, is_whole=is_whole) as driver:
         if verb == "resume":
             driver.start()  # reopens what a grown budget lets go on
         driver.collect()

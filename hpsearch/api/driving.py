@@ -16,7 +16,7 @@ from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver, open_driver, record_pause
+from hpsearch.study.driver import Driver, open_driver, record_request
 from hpsearch.study.events import DriverLog, Event
 from hpsearch.study.gauges import DriverFigures, GaugeServer
 from hpsearch.study.options import LocalOptions
@@ -122,13 +122,17 @@ def view_if_over(study: Study, folder: StudyDir) -> StudyView | None:
 
 
 @contextmanager
-def opened_driver(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
-    """Hold a study while the block runs, as its driver; raises as `open_driver`."""
+def opened_driver(
+    study: Study, runs: Path, executor: Executor | None = None, *, is_whole: bool = True
+) -> Iterator[Driver]:
+    """Hold a study while the block runs, as its driver; arguments and errors as `open_driver`."""
     folder = StudyDir((runs / study.spec.name).absolute())
     executor = build_executor(study, folder) if executor is None else executor
     with (
         DriverLog(folder.log) as log,
-        open_driver(study, runs, executor, on_event=partial(_log_and_say, log)) as driver,
+        open_driver(
+            study, runs, executor, on_event=partial(_log_and_say, log), is_whole=is_whole
+        ) as driver,
     ):
         population = study.spec.population
         founders = () if population is None else population.founders
@@ -139,10 +143,10 @@ def opened_driver(study: Study, runs: Path, executor: Executor | None = None) ->
         yield driver
 
 
-def pause_undriven(study: Study, folder: StudyDir, asked: Request) -> None:
-    """Pause a study without a driver, and without the parts that a driver of it needs."""
+def record_undriven(study: Study, folder: StudyDir, asked: Request) -> None:
+    """Pause or stop a study without a driver, and without the parts that a driver of it needs."""
     with DriverLog(folder.log) as log:
-        record_pause(study, asked, partial(_log_and_say, log))
+        record_request(study, asked, partial(_log_and_say, log))
     requests.forget(folder, asked)
 
 

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
@@ -16,6 +17,9 @@ from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
 from hpsearch.trainers.config import read_config
+
+if TYPE_CHECKING:
+    from hpsearch.cluster.slurm_calls import SchedulerCalls
 
 LOCAL_POLL_SECONDS = 0.5
 LOCAL_PILOT_SECONDS = 10.0
@@ -112,40 +116,45 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
 
 
 def _ask_sbatch(study: Study, *, with_driver: bool) -> None:
-    from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
+    from hpsearch.cluster.slurm_calls import SchedulerCalls
     from hpsearch.cluster.slurm_profile import driver_options, trial_options
 
     profiles = {own.profile: load_profile(study.profile_of(own)) for own in study.on_slurm}
     calls = SchedulerCalls(min(profile.max_calls_per_minute for profile in profiles.values()))
 
-    def is_taken(file: str, options: Sequence[str], refused: dict[str, str]) -> bool:
-        try:
-            try_submission(calls, options)
-        except SubmissionRefusedError as error:
-            if not may_pass(error):
-                refused[file] = str(error)
-                return False
-        except SchedulerSilentError as error:
-            raise UsageError(
-                f"SLURM does not answer here ({error}); run this on a login node of the cluster, "
-                "or give the study the executor local"
-            ) from error
-        return True
-
     ranks, min_ranks = study.executor.ranks, study.executor.min_ranks
     refused: dict[str, str] = {}
     for file, profile in profiles.items():
-        is_taken(file, trial_options(profile, ranks, min_ranks), refused)
+        words = _refusal(calls, trial_options(profile, ranks, min_ranks))
+        refused |= {} if words is None else {file: words}
     _require_another(study, "jobs", refused)
     of_driver: dict[str, str] = {}
     for file, profile in profiles.items() if with_driver else ():
-        if is_taken(file, driver_options(profile.driver), of_driver):
+        words = _refusal(calls, driver_options(profile.driver))
+        if words is None:
             break  # it goes by the first that it may go by
+        of_driver[file] = words
     _require_another(study, "driver", of_driver)
     for what, by_file in (("jobs", refused), ("driver", of_driver)):
         if by_file:
             told = _told(study, by_file)
             say(f"{study.spec.name} does without profiles by which SLURM takes no {what} {told}")
+
+
+def _refusal(calls: "SchedulerCalls", options: Sequence[str]) -> str | None:
+    """Return why SLURM would never take a job of these options; None if it may."""
+    from hpsearch.cluster.slurm_calls import may_pass, try_submission
+
+    try:
+        try_submission(calls, options)
+    except SubmissionRefusedError as error:
+        return None if may_pass(error) else str(error)
+    except SchedulerSilentError as error:
+        raise UsageError(
+            f"SLURM does not answer here ({error}); run this on a login node of the cluster, "
+            "or give the study the executor local"
+        ) from error
+    return None
 
 
 def _require_another(study: Study, what: str, refused: Mapping[str, str]) -> None:

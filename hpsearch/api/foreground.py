@@ -23,6 +23,7 @@ def drive_here(
     """Drive a study, shown on a console; None after Ctrl-C, when ``command_to_go_on`` is named."""
     folder = StudyDir((runs / study.spec.name).absolute())
     if (over := view_if_over(study, folder)) is not None:
+        say(f"{over.name}: nothing is left to do")
         return over
     check_submission(study, folder, with_driver=False)
     meters: list[Meter] = []

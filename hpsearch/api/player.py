@@ -22,6 +22,7 @@ from hpsearch.analysis.examination import (
     find_player,
     of_saved_players,
 )
+from hpsearch.analysis.players import unknown_player
 from hpsearch.api.arguments import check_positive
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError
@@ -194,7 +195,7 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
     `export` wrote, or a study, by its file, its name below ``runs`` or its folder, whose best trial
     it is. Raises UsageError or CorruptError if it is none of these.
     """
-    if not isinstance(name_or_path, str | Path):
+    if not isinstance(name_or_path, str | Path) or name_or_path == "":
         raise UsageError(f"a player is given by a name or a path, but this is {name_or_path!r}")
     path = Path(name_or_path)
     if str(name_or_path) in {*HOSTS, *AGENTS}:
@@ -205,6 +206,8 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
         if StudyDir(folder).spec.exists():
             view = open_view(folder.absolute().name, folder.absolute().parent)
             return Player(find_player(_best_of(view), CPU), seed)
+    if not path.is_dir():
+        raise unknown_player(str(name_or_path), Path(runs))
     bundles = bundles_in(path)
     if len(bundles) > 1:
         listed = ", ".join(map(str, bundles))

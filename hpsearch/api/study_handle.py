@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from math import inf
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from hpsearch import yaml_file
 from hpsearch.api import background, deriving
-from hpsearch.api.arguments import check_positive
+from hpsearch.api.arguments import as_list, check_positive
 from hpsearch.api.driving import failure_of, find_study, study_to_resume
 from hpsearch.api.foreground import drive_here
 from hpsearch.api.study_check import StudyCheck, check_study
@@ -114,17 +115,22 @@ class StudyHandle(StudyReader):
         view = self.view()
         if verb == "resume":
             study = study_to_resume(view)
-        else:  # a driver that is there is only asked, and a pause needs no parts of packages
-            study = view.study if view.is_driven or verb == "pause" else view.whole_study()
+        elif verb == "cancel" and not view.is_driven and view.state.live_jobs():
+            study = view.whole_study("executor")  # which ends them; no other part is needed
+        else:
+            study = view.study
         background.refuse_what_changes_nothing(view, study, verb)
         background.ask(view, study, self.runs, Request(verb))
 
-    def retry(self, *, kinds: Collection[str] | str = (), trials: Collection[int] = ()) -> None:
+    def retry(
+        self, *, kinds: Collection[str] | str = (), trials: Collection[int] | int = ()
+    ) -> None:
         """Try failed trials again as new ones, those of some kinds of failure or numbers, or all.
 
         Raises UsageError for an unknown kind or number, and where nothing is left to try again.
         """
-        kinds = (kinds,) if isinstance(kinds, str) else kinds
+        kinds = as_list("kinds", kinds, (str,), "a kind of failure")
+        trials = as_list("trials", trials, (Integral,), "the number of a trial")
         background.retry(self.view(), self.runs, kinds, trials)
 
     def enqueue(self, params: Mapping[str, Any]) -> None:
@@ -284,13 +290,14 @@ def breed(
     and so are their defaults and errors.
     """
     runs = Path(runs)
-    studies = [studies] if isinstance(studies, StudyHandle | str | Path) else studies
-    if not studies:
+    known = (StudyHandle, str, Path)
+    given = as_list("studies", studies, known, "a study, its file or its name")
+    if not given:
         raise UsageError("name at least one study, whose best a population begins with")
     check_positive(members=members, interval=interval, trials=trials)
     views = [
         (study if isinstance(study, StudyHandle) else StudyReader(study, runs)).view()
-        for study in studies
+        for study in given
     ]
     sizes = BredSizes(members, interval, trials, seed)
     return StudyHandle(deriving.begin_bred(views, name, runs, sizes).path, runs)

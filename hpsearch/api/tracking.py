@@ -30,7 +30,7 @@ def track_once(view: StudyView) -> int:
     Raises UsageError without a tracker, or where another process sends them; HpsearchError if a
     tracker does not take them, once all others have.
     """
-    trackers = view.whole_study().spec.track
+    trackers = view.whole_study("track").spec.track
     if not trackers:
         raise UsageError(f"{view.study.path} names no tracker; see its key track")
     with _held(view.folder) as is_held:
@@ -51,7 +51,7 @@ def track_on(study: str, runs: Path, flag: StopFlag, tell: Callable[[str], None]
     next look; ``tell`` hears of it. Raises HpsearchError if one did not take the last of it.
     """
     view = open_view(study, runs)
-    trackers = view.whole_study().spec.track
+    trackers = view.whole_study("track").spec.track
     with _held(view.folder) as is_held:
         if not is_held:
             return

@@ -1,6 +1,5 @@
 """Jobs as processes of this machine."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +7,14 @@ from pathlib import Path
 import psutil
 import submitit
 
-from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
+from hpsearch.cluster.child_processes import (
+    UNHEARD,
+    blocked,
+    changed_environment,
+    kill_tree,
+    process_of,
+    same_code,
+)
 from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
 from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.machine import NO_GPUS, GpuShare
@@ -17,8 +23,6 @@ from hpsearch.errors import unwritten
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
-NAMING_SECONDS = 1.0
-"""for which a process may have no command line: while it starts, and while it ends"""
 
 
 class LocalExecutor:
@@ -63,7 +67,7 @@ class LocalExecutor:
             pickles = job.root.glob("*_submitted.pkl")
             job_id = known_id or next((path.name.partition("_")[0] for path in pickles), None)
             if job_id is not None:
-                lives = _controller(job, job_id) is not None
+                lives = process_of(job, job_id) is not None
                 phase: Phase = "queued" if job.waits.exists() else "running"
                 share = self._share(job) if phase == "running" else 1.0
                 seen[job.name] = JobStatus(job_id, phase if lives else "ended", share=share)
@@ -86,9 +90,7 @@ class LocalExecutor:
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         for controller in _controllers(jobs):
-            with suppress(psutil.NoSuchProcess):
-                for process in (*controller.children(recursive=True), controller):
-                    process.kill()
+            kill_tree(controller)
 
     def log(self, job: JobDir, job_id: str) -> Path:
         return job.root / f"{job_id}_0_log.out"
@@ -111,21 +113,6 @@ class LocalExecutor:
         return str(child.job_id)
 
 
-def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
-    """Return the running controller of a job; a process id may have passed to a stranger."""
-    deadline = time.monotonic() + NAMING_SECONDS
-    try:
-        process = psutil.Process(int(job_id))
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        # Linux fills in the command line only after `Popen` has returned.
-        while not (words := process.cmdline()) and time.monotonic() < deadline:
-            time.sleep(0.001)
-    except psutil.Error:  # gone, or another user's by now
-        return None
-    return process if any(Path(word) == job.root.absolute() for word in words) else None
-
-
 def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
-    controllers = (_controller(job, job_id) for job, job_id in jobs)
+    controllers = (process_of(job, job_id) for job, job_id in jobs)
     return [process for process in controllers if process is not None]

@@ -10,15 +10,19 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from subprocess import CalledProcessError, SubprocessError, run
 from typing import Any, Final
 
-import psutil
-
-from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
+from hpsearch.cluster.child_processes import (
+    UNHEARD,
+    blocked,
+    changed_environment,
+    kill_tree,
+    process_of,
+    same_code,
+)
 from hpsearch.cluster.executor import (
     JobStatus,
     Phase,
@@ -54,6 +58,10 @@ UNFINISHED: Final[Mapping[str, Sequence[str]]] = {
 """What lists the ids of a user's jobs that wait or run, by scheduler. PSI/J's own list has ended
 jobs, too; and it reads no job's state once one has failed for a reason that it does not know.
 """
+LOCAL: Final = "local"  # PSI/J's name for processes of this machine
+ELSEWHERE: Final = (
+    "run this on a login node of its cluster, or give the study another scheduler or executor"
+)
 NONE_UNFINISHED: Final = "No unfinished job found"  # says bjobs, and may fail
 
 
@@ -80,44 +88,32 @@ class PsijExecutor:
         """Submit jobs of ``num_threads`` cores and ``gpus`` to a scheduler, named as PSI/J does.
 
         ``custom`` are further options of a job by PSI/J's names, ``setup`` lines of the shell that
-        run before it. Raises UsageError without the package, SchedulerUnavailableError without
-        the scheduler's program.
+        run before it. Raises UsageError without the package, SchedulerUnavailableError if the
+        scheduler's program is not here, or does not answer.
         """
-        try:
-            import psij
-            from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutor
-        except ImportError as error:
-            raise UsageError(
-                "the executor psij needs its package: pip install 'hpsearch[psij]'"
-            ) from error
-        self._psij: Any = psij
-        self._batch: Any = BatchSchedulerExecutor
-        if (program := SUBMITS.get(scheduler)) is not None and shutil.which(program) is None:
-            raise SchedulerUnavailableError(_absent(scheduler, program))
-        try:
-            self._executor: Any = psij.JobExecutor.get_instance(scheduler)
-        except ValueError as error:
-            if scheduler != "flux":
-                raise
-            raise UsageError(
-                "the scheduler flux needs Flux's Python bindings, and this Python cannot import "
-                "flux; begin hpsearch with a Python that can, or give the study another scheduler "
-                "or executor"
-            ) from error
+        self._psij, self._batch = _library()
+        self._executor: Any = _scheduler(self._psij, scheduler)
         self.num_threads = num_threads
         self.gpus_per_job = float(gpus)
         self.pilot_seconds = pilot_seconds
         self.num_calls = 0
-        self._resources: Any = psij.ResourceSpecV1(
+        self._resources: Any = self._psij.ResourceSpecV1(
             process_count=1,
             cpu_cores_per_process=num_threads,
             gpu_cores_per_process=gpus or None,
         )
-        self._attributes: Any = psij.JobAttributes(
+        self._attributes: Any = self._psij.JobAttributes(
             duration=walltime, queue_name=queue, account=account, custom_attributes={**custom}
         )
         self._setup = setup
         self._withheld = withheld
+        if scheduler in UNFINISHED:
+            try:
+                self._alive([])
+            except SchedulerSilentError as error:
+                silent = f"the scheduler {scheduler} does not answer here ({error}); {ELSEWHERE}"
+                absent = _absent_program(scheduler, error.__cause__)
+                raise SchedulerUnavailableError(absent or silent) from error
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         return {job.name: self._submit(job) for job in jobs}
@@ -170,28 +166,33 @@ class PsijExecutor:
         submitted = [(job, own) for job, own in known if own is not None]
         if not submitted:
             return {}
-        alive = self._alive([own.id for _, own in submitted])
+        alive = self._alive([(job, own.id) for job, own in submitted])
         return {
             job.name: JobStatus(own.id, _phase(job, own, is_alive=own.id in alive))
             for job, own in submitted
         }
 
-    def _alive(self, job_ids: Sequence[str]) -> set[str]:
-        """Return the ids of jobs that wait or run, those of ``job_ids`` at least."""
+    def _alive(self, jobs: Sequence[tuple[JobDir, str]]) -> set[str]:
+        """Return the ids of jobs that wait or run, those of ``jobs`` at least."""
         self.num_calls += 1
+        if self._executor.name == LOCAL:
+            return {job_id for job, job_id in jobs if process_of(job, job_id) is not None}
+        unfinished = UNFINISHED.get(self._executor.name)
         try:
             if not isinstance(self._executor, self._batch):
                 return {str(job_id) for job_id in self._executor.list()}
-            unfinished = UNFINISHED.get(self._executor.name)
-            command = unfinished or self._executor.get_status_command(job_ids)
+            ids = [job_id for _, job_id in jobs]
+            command = unfinished or self._executor.get_status_command(ids)
             done = run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
-            if unfinished and (done.returncode == 0 or NONE_UNFINISHED in done.stderr):
-                return set(done.stdout.split())
-            said = done.stdout or done.stderr
-            states = self._executor.parse_status_output(done.returncode, said)
+            if not unfinished:
+                said = done.stdout or done.stderr
+                states = self._executor.parse_status_output(done.returncode, said)
+                return {str(job_id) for job_id, status in states.items() if not status.state.final}
         except Exception as error:  # whatever PSI/J raises where it does not know what was said
             raise self._silent(error, f"{type(error).__name__}: {error}") from error
-        return {str(job_id) for job_id, status in states.items() if not status.state.final}
+        if done.returncode and NONE_UNFINISHED not in done.stderr:
+            raise SchedulerSilentError(f"{unfinished[0]} failed: {' '.join(done.stderr.split())}")
+        return set(done.stdout.split())
 
     def _silent(self, error: Exception, words: str) -> SchedulerSilentError:
         absent = _absent_program(self._executor.name, error)
@@ -203,23 +204,23 @@ class PsijExecutor:
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         for job, _ in jobs:
             job.is_to_leave.touch()
-        self._end([job_id for job, job_id in jobs if not job.started.exists()])
+        self.cancel([(job, job_id) for job, job_id in jobs if not job.started.exists()])
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        self._end([job_id for _, job_id in jobs])
-
-    def _end(self, job_ids: Sequence[str]) -> None:
         """Let the scheduler end those jobs that it still has."""
-        alive = self._alive(job_ids) if job_ids else set()
-        for job_id in job_ids:
+        alive = self._alive(jobs) if jobs else set()
+        for job, job_id in jobs:
             if job_id not in alive:
                 continue
-            own = self._psij.Job()
             self.num_calls += 1
+            if self._executor.name == LOCAL:  # PSI/J would log errors of processes that just left
+                if (process := process_of(job, job_id)) is not None:
+                    kill_tree(process)
+                continue
+            own = self._psij.Job()
             try:
-                with suppress(psutil.NoSuchProcess):  # it has left since
-                    self._executor.attach(own, job_id)
-                    self._executor.cancel(own)
+                self._executor.attach(own, job_id)
+                self._executor.cancel(own)
             except (self._psij.SubmitException, SubprocessError, OSError) as error:
                 raise self._silent(error, str(error)) from error
 
@@ -227,7 +228,34 @@ class PsijExecutor:
         return job.log
 
 
-def _absent_program(scheduler: str, error: Exception) -> str | None:
+def _library() -> tuple[Any, Any]:
+    """Return PSI/J, and what its executors of batch schedulers derive from."""
+    try:
+        import psij
+        from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutor
+    except ImportError as error:
+        raise UsageError(
+            "the executor psij needs its package: pip install 'hpsearch[psij]'"
+        ) from error
+    return psij, BatchSchedulerExecutor
+
+
+def _scheduler(psij: Any, name: str) -> Any:
+    """Return PSI/J's executor of a scheduler."""
+    if (program := SUBMITS.get(name)) is not None and shutil.which(program) is None:
+        raise SchedulerUnavailableError(_absent(name, program))
+    try:
+        return psij.JobExecutor.get_instance(name)
+    except ValueError as error:
+        if name != "flux":
+            raise
+        raise UsageError(
+            "the scheduler flux needs Flux's Python bindings, and this Python cannot import flux; "
+            "begin hpsearch with a Python that can, or give the study another scheduler or executor"
+        ) from error
+
+
+def _absent_program(scheduler: str, error: BaseException | None) -> str | None:
     """Return a sentence on a program that could not be run as it is not there, if that is it."""
     if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
         return _absent(scheduler, str(error.filename))
@@ -235,10 +263,7 @@ def _absent_program(scheduler: str, error: Exception) -> str | None:
 
 
 def _absent(scheduler: str, program: str) -> str:
-    return (
-        f"the scheduler {scheduler} needs the program {program}, which is not here; run this on a "
-        "login node of its cluster, or give the study another scheduler or executor"
-    )
+    return f"the scheduler {scheduler} needs the program {program}, which is not here; {ELSEWHERE}"
 
 
 def _phase(job: JobDir, submitted: SubmittedJob, *, is_alive: bool) -> Phase:

@@ -241,8 +241,10 @@ def _sbatch_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:
             yield f"sbatch must name options by their whole names, but {name} begins {longer[0]}"
         elif value is False:
             yield f"sbatch.{name} must be true, or have a value; leave it out instead of false"
-        elif isinstance(value, str) and not re.fullmatch(r"[\x20-\x7e]+", value):
-            yield f"sbatch.{name} must be of printable ASCII on one line, but is {value!r}"
+        elif isinstance(value, str) and not re.fullmatch(r"[\x20-\x5b\x5d-\x7e]+", value):
+            # In a script sbatch drops a backslash.
+            rule = "must be of printable ASCII on one line, without a backslash"
+            yield f"sbatch.{name} {rule}, but is {value!r}"
 
 
 def _name_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:

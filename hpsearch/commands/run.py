@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     *STUDY,
     option(
         "--trials N",
-        "trials in all, in place of the file's budget.trials; run, submit and resume keep to it "
-        "until that number in the file changes, or --trials gives another",
+        "trials in all, in place of the file's budget.trials; it holds, also for a later submit "
+        "or resume, until that number in the file changes or --trials gives another",
         positive,
     ),
     flag("--no-export", "don't export the best at the end", to="export_best", value=False),

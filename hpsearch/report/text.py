@@ -146,7 +146,8 @@ def _standings(match: Match) -> list[dict[str, Any]]:
 
 
 def unread_text(fault: str) -> str:
-    return f"not read here: {fault}; install the package, in the version that the study began with"
+    hint = fault.partition("; if a package of yours")[0]
+    return f"not read here: {hint}; install its package, in the version that the study began with"
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:
@@ -208,7 +209,8 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
     if population is None:
         return []
     now = "" if population["match"] is None else f", match {population['match']} is played"
-    lines = [f"population: {population['members']} members, {population['matches']} matches{now}"]
+    matches = "1 match" if population["matches"] == 1 else f"{population['matches']} matches"
+    lines = [f"population: {population['members']} members, {matches}{now}"]
     if population["standings"]:
         strengths = (
             f"{standing['member']} (trial {standing['trial']}) {standing['strength']:+.3f}"

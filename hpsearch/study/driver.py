@@ -92,7 +92,7 @@ class Driver(DriverPart):
 
     @property
     def refusal(self) -> str | None:
-        """What the executor said if it took no jobs the last time."""
+        """Why the executor took no jobs the last time, as far as is known; None if it did."""
         return self._jobs.refusal
 
     @property
@@ -283,8 +283,7 @@ class Driver(DriverPart):
         if self._limits.are_failures_too_many():
             self._recorder.record("ended", data={"status": FAILED})
         elif state.status == STOPPING:
-            begun = any(trial.attempts for trial in state.unfinished())
-            if not begun or not self._limits.allow_gpu_hours():
+            if not state.has_begun_trials or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._limits.allow_gpu_hours() or not (
             state.is_undecided or self._limits.allow_another()
@@ -303,17 +302,24 @@ def open_driver(
     *,
     on_event: Callable[[Event], None],
     clock: Callable[[], float] = time.time,
+    is_whole: bool = True,
 ) -> Iterator[Driver]:
     """Give a driver that holds the study, made if it is new; ConflictError if another holds it.
 
-    ``on_event`` also hears, in a note, that programs are run by another command from now on.
+    ``on_event`` also hears, in a note, that programs are run by another command from now on. Of a
+    study that is not whole, as a package is not here, the database keeps all it knows; its driver
+    can only end it.
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
-        row = _register(study, runs, database, storage, clock())
-        study_id = row.id
-        lease = _acquire(Leases(database), study_id, clock())
-        StudyRecords(database).set_spec(study_id, spec_json(study))
+        row = (
+            _register(study, runs, database, storage, clock())
+            if is_whole
+            else _registered(database, study)
+        )
+        lease = _acquire(Leases(database), row.id, clock())
+        if is_whole:
+            StudyRecords(database).set_spec(row.id, spec_json(study))
         line = partial(trial_line, study)
         recorder = EventRecorder(database, lease, clock, on_event, line)
         storage.write_behind(recorder.check_lease)
@@ -328,19 +334,29 @@ def open_driver(
             yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
 
 
-def record_pause(study: Study, asked: Request, on_event: Callable[[Event], None]) -> None:
-    """Pause a study that has no driver and needs none for it; ConflictError if there is one.
+def record_request(study: Study, asked: Request, on_event: Callable[[Event], None]) -> None:
+    """Pause or stop a study that has no driver and needs none for it; ConflictError if it has one.
 
-    Its sampler, operators and executor may be of packages that are not here.
+    Its sampler, operators and executor may be of packages that are not here. One of which nothing
+    has begun is stopped then; else a driver has yet to finish that.
     """
     with closing(Database.open(storage_url(study.spec.name, study.spec.storage))) as database:
-        database.migrate()
-        row = StudyRecords(database).get(study.spec.name)
-        assert row is not None, "what is paused was read from there"
+        row = _registered(database, study)
         lease = _acquire(Leases(database), row.id, time.time())
         line = partial(trial_line, study)
         with closing(EventRecorder(database, lease, time.time, on_event, line)) as recorder:
             recorder.record("requested", data={"id": asked.id, "verb": asked.verb, "trials": []})
+            state = recorder.state
+            if state.status == STOPPING and not (state.live_jobs() or state.has_begun_trials):
+                recorder.record("ended", data={"status": STOPPED})
+
+
+def _registered(database: Database, study: Study) -> StudyRow:
+    """Return a study that has begun, as it stands in our tables."""
+    database.migrate()
+    row = StudyRecords(database).get(study.spec.name)
+    assert row is not None, "the study was read from there"
+    return row
 
 
 def _register(

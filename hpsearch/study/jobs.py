@@ -39,7 +39,7 @@ class Jobs(DriverPart):
         self._batch = math.inf  # jobs that one submission holds at most, after refusals
         self._not_before = 0.0
         self._config_texts = ConfigTexts(context.study)
-        self.refusal: str | None = None  # what the executor said if it refused the last jobs
+        self.refusal: str | None = None  # why the executor did not take the last jobs
 
     def follow(self, seen: Observation) -> None:
         """Record which announced jobs the executor has, and which have begun to run."""
@@ -125,7 +125,8 @@ class Jobs(DriverPart):
             self._batch = max(1, len(jobs) // 2)
             self._pause_submissions()
             self._withdraw([self.state.jobs[job.name] for job in jobs])
-        except SchedulerSilentError:
+        except SchedulerSilentError as error:
+            self.refusal = f"it gave no answer ({error})"
             self._pause_submissions()  # the next looks tell whether it took them
         else:
             self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch

@@ -222,6 +222,9 @@ class Study:
         return apply(self.bases[algorithm], settings)
 
 
+_OF_STUDIES = ("name", "base", "space", "objectives")  # keys, none of which a trainer has
+
+
 def load_spec(path: Path, *, trials: int | None = None) -> Study:
     """Return the study of a file, with ``trials`` in all if given; ConfigError lists all faults."""
     data, trials_in_file = yaml_file.load(path), None
@@ -229,6 +232,11 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
         trials_in_file = data["budget"].get("trials")
         if trials is not None:
             data = data | {"budget": data["budget"] | {"trials": trials}}
+    if isinstance(data, dict) and "algorithm" in data and data.keys().isdisjoint(_OF_STUDIES):
+        raise ConfigError(
+            str(path),
+            [f"is no study but a trainer's configuration; hpsearch train {path} takes it"],
+        )
     problems: list[str] = []
     if isinstance(data, dict) and data.get("executors") and "executor" in data:
         problems.append("executors must not stand beside executor; leave one of them out")

@@ -67,6 +67,11 @@ class StudyState:
         is_to_be_judged = population.match or population.open or population.untrained
         return bool(self.untold or self.retries or is_to_be_judged)
 
+    @property
+    def has_begun_trials(self) -> bool:
+        """Whether a trial has begun and not ended, so that a study that stops goes on with it."""
+        return any(trial.attempts for trial in self.untold.values())
+
     def gpu_seconds(self, now: float) -> float:
         live = sum(job.gpus * job.seconds(now) for job in self.live.values())
         return self.gpu_seconds_of_ended + live

@@ -50,10 +50,14 @@ class StudyView:
     def name(self) -> str:
         return self.study.spec.name
 
-    def whole_study(self) -> Study:
-        """Return the study as its driver needs it; ConfigError if parts of it are left out."""
-        if self.unread_faults:
-            raise ConfigError(str(self.study.path), self.unread_faults)
+    def whole_study(self, key: str = "") -> Study:
+        """Return the study as its driver needs it; ConfigError if parts of it are left out.
+
+        With a ``key``, such as executor, only those below it count.
+        """
+        faults = [fault for fault in self.unread_faults if fault.startswith(key)]
+        if faults:
+            raise ConfigError(str(self.study.path), faults)
         return self.study
 
     @property

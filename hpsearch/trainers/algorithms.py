@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hpsearch.errors import UsageError, shown
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import AlgorithmExtension, CommonConfig
 from hpsearch.trainers.dqn import DQNTrainer
@@ -17,10 +18,14 @@ def build_trainer(
 ) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape.
 
-    Raises ValueError if there is none.
+    Raises UsageError for anything else.
     """
-    if not configs:
-        raise ValueError("a trainer needs at least one configuration, of its first member")
+    are_listed = isinstance(configs, Sequence) and not isinstance(configs, str)
+    if not (are_listed and configs and all(isinstance(own, CommonConfig) for own in configs)):
+        raise UsageError(
+            "a trainer needs a list of configurations, one for each member, as read_config returns "
+            f"them, but got {shown(configs)}"
+        )
     return _trainer(configs[0])(configs, ranks=ranks, actors=actors)
 
 

@@ -137,12 +137,15 @@ def test_a_role_or_size_that_a_player_does_not_know_is_refused(pair):
 
 
 def test_what_is_no_player_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="unknown player"):
         hpsearch.load_player(tmp_path / "nothing")
     with pytest.raises(UsageError, match="a player is given by a name or a path, but this is 5"):
         hpsearch.load_player(5)
-    with pytest.raises(ValueError, match="needs at least one configuration"):
-        hpsearch.build_trainer([])
+    with pytest.raises(UsageError, match="a player is given by a name or a path, but this is ''"):
+        hpsearch.load_player("")
+    for configs in ([], 5, "x", [5]):
+        with pytest.raises(UsageError, match="a trainer needs a list of configurations"):
+            hpsearch.build_trainer(configs)
     (tmp_path / "certificate.json").write_text("{}")
     with pytest.raises((UsageError, CorruptError)):
         hpsearch.load_player(tmp_path)

@@ -35,7 +35,14 @@ for scheduler in ("pbs", "slurm", "flux"):
         print(f"{scheduler}: {error}")
 for name, scheduler in (("qsub", "pbs"), ("sbatch", "slurm"), ("bsub", "lsf")):
     program(name, "")
-    executor = build(scheduler)
+    lists = {"slurm": "squeue", "lsf": "bjobs"}.get(scheduler)
+    for words in ("", "echo 'Unable to contact it' >&2; exit 1", "exit 0") if lists else ():
+        program(lists, words) if words else None
+        try:
+            executor = build(scheduler)
+        except UsageError as error:
+            print(f"{lists}: {error}")
+    executor = executor if lists else build(scheduler)
     for words in (
         "echo 'error: invalid queue: nosuch' >&2; echo 'error: failed' >&2; exit 1",
         "echo 'Connection refused' >&2; exit 1",
@@ -49,6 +56,7 @@ for name, scheduler in (("qsub", "pbs"), ("sbatch", "slurm"), ("bsub", "lsf")):
             print(f"{name}: {type(error).__name__}: {error}")
 os._exit(0)  # its threads wait for queues
 """
+SILENT = "the scheduler {} does not answer here ({} failed: Unable to contact it); run this on"
 ABSENT = "the scheduler {} needs the program {}, which is not here; run this on a login node"
 
 
@@ -62,7 +70,7 @@ def test_a_submission_that_failed_is_refused_in_one_sentence(tmp_path: Path) -> 
         text=True,
     )
     printed = done.stdout.splitlines()
-    assert len(printed) == 3 + 3 * 3 + 1, done.stdout + done.stderr
+    assert len(printed) == 3 + 3 * 3 + 1 + 2 * 2, done.stdout + done.stderr
     for line, said in zip(
         printed,
         [
@@ -70,7 +78,11 @@ def test_a_submission_that_failed_is_refused_in_one_sentence(tmp_path: Path) -> 
             f"slurm: {ABSENT.format('slurm', 'sbatch')}",
             "flux: the scheduler flux needs Flux's Python bindings, and this Python cannot import",
             *refusals("qsub", "pbs"),
+            f"squeue: {ABSENT.format('slurm', 'squeue')}",
+            f"squeue: {SILENT.format('slurm', 'squeue')}",
             *refusals("sbatch", "slurm"),
+            f"bjobs: {ABSENT.format('lsf', 'bjobs')}",
+            f"bjobs: {SILENT.format('lsf', 'bjobs')}",
             *refusals("bsub", "lsf", "bsub: SchedulerSilentError: odd words"),
         ],
         strict=True,

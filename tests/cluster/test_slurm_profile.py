@@ -243,6 +243,7 @@ def test_more_options_of_sbatch(load):
         ({"--nice": 1}, "sbatch must name options by their long names, without --"),
         ({"exclusive": False}, "leave it out instead of false"),
         ({"comment": "a\nb"}, "must be of printable ASCII on one line"),
+        ({"comment": "a\\b"}, "must be of printable ASCII on one line, without a backslash"),
         ({"nice": None}, "sbatch.nice must be"),
     ],
 )

@@ -179,12 +179,14 @@ def test_what_the_job_of_a_lost_match_said_is_told(tmp_path):
     class Talking(FakeExecutor):
         def log(self, job, job_id):
             path = job.root / "fake.log"
-            path.write_text("Traceback\nConflictError: unknown scripted host 'lazy'\n")
+            path.write_text(
+                "Traceback\nhpsearch.errors.ConflictError: unknown scripted host 'lazy'\n"
+            )
             return path
 
     executor = Talking(teaching=teaching, lost_matches=range(1, 100))
     message = drive(population_study(tmp_path), executor).message
-    said = "was lost 3 times, and said: ConflictError: unknown scripted host 'lazy'; its jobs"
+    said = "was lost 3 times, and said: unknown scripted host 'lazy'; its jobs"
     assert said in message
 
 

@@ -24,7 +24,7 @@ from hpsearch.cluster.supervisor import note_retry
 from hpsearch.commands import read, run
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
-from hpsearch.study.requests import forget_start, note_start
+from hpsearch.study.requests import Request, forget_start, note_start
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import Followed, open_view
 from hpsearch.terminal import Terminal
@@ -105,6 +105,26 @@ def test_resume_takes_up_a_raised_budget(tmp_path, drivers, capsys) -> None:
     assert (view.study.spec.budget.trials, view.state.status) == (5, "running")
     state = drive(replace(study, spec=view.study.spec), FakeExecutor())
     assert len(state.told("finished")) == 5
+
+
+def test_stopping_without_a_driver_says_who_finishes_what_has_begun(tmp_path, capsys) -> None:
+    study, runs = new_study(tmp_path), tmp_path / "runs"
+
+    def stop() -> str:
+        background.ask(open_view("quick", runs), study, runs, Request("stop"))
+        return capsys.readouterr().out
+
+    with opened(study, FakeExecutor()):
+        pass
+    assert stop() == "quick: stopped, none yet\n"
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+    assert stop().endswith(
+        "no driver is there to finish what has begun; hpsearch drive quick --runs "
+        f"{runs} does, and hpsearch cancel quick --runs {runs} ends it at once\n"
+    )
+    view = open_view("quick", runs)
+    assert (view.state.status, view.status) == ("stopping", "interrupted")
 
 
 def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -> None:
@@ -308,12 +328,13 @@ def test_the_driver_goes_by_the_first_profile_that_is_taken(tmp_path, asked) -> 
         start_detached(study, folder, tmp_path / "runs")
 
 
-def test_a_study_with_nothing_left_to_do_asks_no_scheduler(tmp_path, asked) -> None:
+def test_a_study_with_nothing_left_to_do_asks_no_scheduler(tmp_path, asked, capsys) -> None:
     study = two_profiles(tmp_path)
     calls = asked("--test-only")
     runs = tmp_path / "runs"
     drive(study, FakeExecutor())
     view = drive_here(study, runs, Terminal(), command_to_go_on="")
+    assert capsys.readouterr().err == "hpsearch: quick: nothing is left to do\n"
     assert view is not None
     assert view.state.status == "finished"
     assert not background.leave_to_driver(study, runs)
@@ -321,3 +342,6 @@ def test_a_study_with_nothing_left_to_do_asks_no_scheduler(tmp_path, asked) -> N
     rewrite(study, budget={"trials": 9})
     with pytest.raises(UsageError, match="SLURM would not take the jobs"):
         background.leave_to_driver(load_spec(study.path), runs)
+    with pytest.raises(UsageError, match="SLURM would not take the jobs"):
+        background.ask(view, load_spec(study.path), runs, Request("resume"))
+    assert open_view("quick", runs).state.status == "finished"

@@ -4,6 +4,7 @@ A match is called by an event before it is played, and decided by one event with
 A driver that dies in between leaves a match that the next one judges alike by the same games.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from math import ceil
@@ -19,6 +20,8 @@ from hpsearch.study.records import Ended, Match, PopulationRecord, Trial
 from hpsearch.study.state import FAILED
 
 MAX_FAILURES = 3  # jobs that may end without having played a match, before the study fails
+OWN_ERROR = re.compile(r"hpsearch\.(\w+\.)*\w+: ")
+"""the name of an error's class, before its sentence, at the end of what a job printed"""
 ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
 
 
@@ -77,7 +80,8 @@ class Breeder(DriverPart):
             return
         if match.failures >= MAX_FAILURES:
             played = [job.name for job in self.state.jobs.values() if job.match == match.number]
-            words = "".join(f", and said: {line}" for line in self.last_words(played[-1])[-1:])
+            said = (OWN_ERROR.sub("", line) for line in self.last_words(played[-1])[-1:])
+            words = "".join(f", and said: {line}" for line in said)
             message = (
                 f"match {match.number} was lost {match.failures} times{words}; its jobs' logs are "
                 f"in {self._folder.jobs}, and the same command tries again"
