@@ -96,11 +96,12 @@ def read_hint(hint: Any, data: object, *, source: str) -> Any:
 
 
 def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
-    if get_origin(hint) is Annotated:
-        return _read_annotated(hint, data, path, problems)
-    if dataclasses.is_dataclass(hint):
-        return _read_dataclass(hint, data, path, problems)
+    if isinstance(hint, type):
+        read_own = _read_dataclass if dataclasses.is_dataclass(hint) else _read_scalar
+        return read_own(hint, data, path, problems)
     origin = get_origin(hint)
+    if origin is Annotated:
+        return _read_annotated(hint, data, path, problems)
     if origin in (Union, types.UnionType):
         return _read_union(get_args(hint), data, path, problems)
     if origin is Literal:
@@ -113,14 +114,15 @@ def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
 
 
 def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> Any:
-    if NonFinite() in metadata_of(hint) and isinstance(data, float):
+    inner, *rules = get_args(hint)
+    if NonFinite() in rules and isinstance(data, float):
         return data
-    for rule in metadata_of(hint):
+    for rule in rules:
         if isinstance(rule, PartName):
             return _read_name(rule, data, path, problems)
-    value = _read_value(get_args(hint)[0], data, path, problems)
+    value = _read_value(inner, data, path, problems)
     if isinstance(value, int | float):
-        for rule in metadata_of(hint):
+        for rule in rules:
             if isinstance(rule, Range) and value not in rule:
                 return _fail(problems, path, f"must lie in {rule}, but is {shown(value)}")
     return value

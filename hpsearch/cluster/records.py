@@ -194,10 +194,7 @@ class JobHeartbeat:
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
-        if (member := self.member(trial, attempt)) is None:
-            return None
-        step, saved, speed = member.step, member.saved, self.steps_per_second
-        return Heartbeat(self.at, step, saved, speed, self.host, self.pid, self.is_busy)
+        return self._heartbeats.get((trial, attempt))
 
     def member(self, trial: int, attempt: int) -> MemberHeartbeat | None:
         return self._by_attempt.get((trial, attempt))
@@ -205,6 +202,14 @@ class JobHeartbeat:
     @cached_property
     def _by_attempt(self) -> dict[tuple[int, int], MemberHeartbeat]:
         return {(member.trial, member.attempt): member for member in self.members}
+
+    @cached_property
+    def _heartbeats(self) -> dict[tuple[int, int], Heartbeat]:
+        speed, host, pid, is_busy = self.steps_per_second, self.host, self.pid, self.is_busy
+        return {
+            attempt: Heartbeat(self.at, member.step, member.saved, speed, host, pid, is_busy)
+            for attempt, member in self._by_attempt.items()
+        }
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import CursorResult, Double, bindparam, func, insert, select, update
+from sqlalchemy import CursorResult, Double, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from hpsearch.errors import ConflictError, unwritten
@@ -185,7 +185,7 @@ class EventLog:
                 | {"study_id": study_id, "data": text}
                 for event, text in zip(events, texts, strict=True)
             ]
-            session.execute(insert(EventRow), rows)
+            session.execute(insert(cast(Table, EventRow.__table__)), rows)
             # Objects, which know their ids, take several times as long. Only the holder of the
             # lease writes events of a study, so the last ones are these.
             of_study = select(EventRow.id).where(EventRow.study_id == study_id)

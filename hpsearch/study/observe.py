@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
+from typing import NamedTuple
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
@@ -40,14 +41,12 @@ class Observation:
     """steps a second of each member, by job"""
 
 
-@dataclass(frozen=True)
-class AgedHeartbeat:
+class AgedHeartbeat(NamedTuple):
     heartbeat: Heartbeat
     age: float  # seconds, by the file system's clock
 
 
-@dataclass(frozen=True)
-class RunningAttempt:
+class RunningAttempt(NamedTuple):
     """What is known of a running attempt before its files are looked at."""
 
     trial: Trial
@@ -88,7 +87,8 @@ class Silences:
         known, self._known = self._known, {}
         for number, heartbeat in newest_heartbeats.items():
             before, seconds, at = known.get(number, (heartbeat, 0.0, now))
-            passed = min(max(0.0, now - at), ROUND_SECONDS) if heartbeat == before else -seconds
+            is_old = heartbeat is before or heartbeat == before  # mostly the former, which is quick
+            passed = min(max(0.0, now - at), ROUND_SECONDS) if is_old else -seconds
             self._known[number] = (heartbeat, seconds + passed, now)
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 

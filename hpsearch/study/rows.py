@@ -145,7 +145,7 @@ def insert_trials(
             for name, distribution in trial.distributions.items()
         ]
         if parameters:
-            session.execute(insert(models.TrialParamModel), parameters)
+            session.execute(insert(models.TrialParamModel.__table__), parameters)
         system = {(i, key): value for i, t in pairs for key, value in t.system_attrs.items()}
         user = {(i, key): value for i, t in pairs for key, value in t.user_attrs.items()}
         _insert_attrs(session, models.TrialSystemAttributeModel, system)
@@ -171,7 +171,7 @@ def _insert_attrs(session: Session, model: Any, attrs: Attrs) -> None:
         for (trial_id, key), value in attrs.items()
     ]
     if rows:
-        session.execute(insert(model), rows)
+        session.execute(insert(model.__table__), rows)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _end(session: Session, ends: dict[int, End], *, may_have_arrived: bool) -> N
             place = {"trial_id": trial_id, "objective": objective}
             rows.append({**place, "value": stored, "value_type": kind})
     if rows:
-        session.execute(insert(values), rows)
+        session.execute(insert(values.__table__), rows)
     table = trials.__table__
     session.connection().execute(
         update(table)
@@ -263,7 +263,7 @@ def _write_curves(session: Session, curves: dict[tuple[int, int], float]) -> Non
         kind | {"trial_id": trial_id, "step": step, "intermediate_value": value}
         for (trial_id, step), value in curves.items()
     ]
-    session.execute(insert(model), rows)
+    session.execute(insert(model.__table__), rows)
 
 
 Last = TypeVar("Last", int, str)

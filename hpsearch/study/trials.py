@@ -9,6 +9,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import NopPruner
+from optuna.study._tell import _tell_with_warning
 from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
@@ -190,7 +191,8 @@ class Trials:
             if failure == OOM_GPU:
                 optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
                 state = TrialState.PRUNED
-            self._optuna.tell(trial.number, values, state)
+            # As Study.tell, which copies the whole trial in order to return it.
+            _tell_with_warning(self._optuna, trial.number, values, state)
 
     def failure(self, trial: Trial) -> str | None:
         """Return the kind of failure that a driver before told Optuna, None if of none."""
