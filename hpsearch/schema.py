@@ -67,6 +67,9 @@ Positive = Annotated[int, Range(low=1)]
 NonNegative = Annotated[int, Range(low=0)]
 
 
+INSTALL_REMEDY = "; if a package of yours has it, install that here"
+
+
 class _Invalid:
     """Stands for a value whose faults have been noted."""
 
@@ -282,14 +285,13 @@ def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: lis
 
 
 def _unknown(path: str, name: object, valid: Iterable[str], *, is_open: bool = False) -> str:
-    """Return the fault of an unknown name at a path, whose key says what the name is of.
+    """Return the fault of an unknown name at a path; what a list holds is called a name.
 
     Where the choice ``is_open``, other packages add names.
     """
     key, is_listed, _ = path.rpartition(".")[2].partition("[")
     key = "name" if is_listed else key
-    remedy = "; if a package of yours has it, install that here" if is_open else ""
-    return f"{unknown_fault(key, name, valid)}{remedy}"
+    return f"{unknown_fault(key, name, valid)}{INSTALL_REMEDY if is_open else ''}"
 
 
 def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:

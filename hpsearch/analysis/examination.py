@@ -97,12 +97,11 @@ def find_checkpoint(path: Path) -> Path:
             if damaged != newest:
                 say(f"{damaged} is damaged and left out")
         return newest
-    if path.is_dir():
-        raise UsageError(
-            f"{path} holds no whole checkpoint; name a checkpoint, or the folder of a run or a "
-            "trial, such as runs/NAME or runs/STUDY/trials/0"
-        )
-    raise UsageError(f"no folder {path}")
+    fault = "holds no whole checkpoint" if path.is_dir() else "is no folder"
+    raise UsageError(
+        f"{path} {fault}; name a checkpoint, or the folder of a run or a trial, such as runs/NAME "
+        "or runs/STUDY/trials/0"
+    )
 
 
 CPU: Final = torch.device("cpu")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -46,20 +47,21 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
     view.require_players()
     best_trial(view)  # says why where there is none
     finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
-    chosen: dict[int, tuple[str, ...]] = {}
-    paths: dict[int, Path | None] = {}  # of each trial that was looked at
+    chosen: dict[int, tuple[Path, tuple[str, ...]]] = {}
+    newest = cache(partial(_newest_checkpoint, view))  # so that what a trial lacks is said once
     for role, metric in _metrics(view, finished).items():
-        ranked = _with_checkpoint(view, _ranked(view, finished, metric), paths)
-        for trial in islice(ranked, count):
-            chosen[trial] = (*chosen.get(trial, ()), role)
+        ranked = ((own.number, newest(own.number)) for own in _ranked(view, finished, metric))
+        whole = ((trial, path) for trial, path in ranked if path is not None)
+        for trial, path in islice(whole, count):
+            _, roles = chosen.get(trial, (path, ()))
+            chosen[trial] = path, (*roles, role)
     if not chosen:
         raise UsageError(
             f"the study {view.name} has no whole checkpoint of a trial that finished; "
             "run one of them again with: hpsearch train CONFIG, which is config.yaml in its folder "
             f"below {view.folder.trials}"
         )
-    strong = ((trial, paths[trial], roles) for trial, roles in chosen.items())
-    return [StrongCheckpoint(trial, path, roles) for trial, path, roles in strong if path]
+    return [StrongCheckpoint(trial, path, roles) for trial, (path, roles) in chosen.items()]
 
 
 def _metrics(view: StudyView, finished: Sequence[Trial]) -> dict[str, str]:
@@ -81,17 +83,11 @@ def _ranked(view: StudyView, finished: Sequence[Trial], metric: str) -> list[Tri
     return sorted(measured, key=lambda trial: places[trial.number])
 
 
-def _with_checkpoint(
-    view: StudyView, trials: Iterable[Trial], paths: dict[int, Path | None]
-) -> Iterator[int]:
-    """Yield the numbers of trials with a checkpoint; ``paths`` are known, and are added to."""
-    for number in (trial.number for trial in trials):
-        if number not in paths:
-            paths[number] = checkpoint.newest(view.folder.trial(number).checkpoints)
-            if paths[number] is None:
-                say(f"{view.name}/{number} has no whole checkpoint")
-        if paths[number] is not None:
-            yield number
+def _newest_checkpoint(view: StudyView, trial: int) -> Path | None:
+    path = checkpoint.newest(view.folder.trial(trial).checkpoints)
+    if path is None:
+        say(f"{view.name}/{trial} has no whole checkpoint")
+    return path
 
 
 T = TypeVar("T")

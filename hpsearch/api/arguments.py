@@ -1,23 +1,25 @@
 """Checks of what Python users give; options of commands are checked where they are read."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Integral
 from typing import Any
 
-from hpsearch.errors import UsageError
+from hpsearch.errors import UsageError, shown
 
 
-def as_list(name: str, given: object, kinds: tuple[type, ...], what: str) -> list[Any]:
-    """Return one or several of some ``kinds`` as a list; ``what`` says what one of them is.
+def as_list(name: str, given: object, types: tuple[type, ...], what: str) -> list[Any]:
+    """Return one or several of some ``types`` as a list; ``what`` says what one of them is.
 
     Raises UsageError for anything else.
     """
     several = [given]
-    if isinstance(given, Iterable) and not isinstance(given, (str, *kinds)):
-        several = [*given]
-    if all(isinstance(each, kinds) and not isinstance(each, bool) for each in several):
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, *types)):
+        with suppress(TypeError):  # an array without axes
+            several = [*given]
+    if all(isinstance(each, types) and not isinstance(each, bool) for each in several):
         return several
-    raise UsageError(f"{name} must be {what}, or a list of them, but is {given!r}")
+    raise UsageError(f"{name} must be {what}, or a list of them, but is {shown(given)}")
 
 
 def check_positive(**numbers: int | None) -> None:

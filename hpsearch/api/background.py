@@ -49,7 +49,20 @@ def leave_to_driver(study: Study, runs: Path) -> bool:
     return not is_over
 
 
-def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
+def request(view: StudyView, runs: Path, verb: Verb) -> None:
+    """Ask for what changes a whole study, or do it where there is no driver.
+
+    Raises UsageError where nothing would change, or a scheduler would not take the jobs of one that
+    is to go on.
+    """
+    study = study_to_resume(view) if verb == "resume" else view.study
+    _refuse_what_changes_nothing(view, study, verb)
+    if verb == "resume" and not view.is_driven:
+        check_submission(study, view.folder, with_driver=True)
+    ask(view, study, runs, Request(verb))
+
+
+def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
     name, status = view.name, view.state.status
     is_over, grows = status in {FINISHED, FAILED, STOPPED, CANCELLED}, _grows(view.study, study)
     if verb in ("pause", "stop", "cancel") and is_over:
@@ -105,28 +118,13 @@ def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
 
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Leave a request for the driver, or do it where there is none; ``study`` drives on."""
-    name, is_driven = study.spec.name, view.is_driven
-    drives_on = asked.verb in ("resume", "retry")
-    if drives_on and not is_driven:
-        check_submission(study, view.folder, with_driver=True)
+    name = study.spec.name
     requests.leave(view.folder, asked)
-    if not is_driven:
-        try:
-            if asked.verb in ("pause", "stop"):
-                record_undriven(study, view.folder, asked)
-            else:
-                _act(study, runs, asked.verb, is_whole=drives_on or not view.unread_faults)
-        except HpsearchError as error:
-            is_driven = isinstance(error, ConflictError) and open_view(name, runs).is_driven
-            if not is_driven:
-                # What was refused must not be done by a driver of tomorrow.
-                requests.forget(view.folder, asked)
-                raise
-    if is_driven:
+    if view.is_driven or not _do_undriven(view, study, runs, asked):
         _wait_to_be_heard(view, asked)
     after = open_view(name, runs)
     standing = standing_line(after)
-    if drives_on and not after.is_driven:
+    if asked.verb in ("resume", "retry") and not after.is_driven:
         try:
             _start_driver(study, view.folder, runs)
         except ConflictError as error:  # it will see what was asked
@@ -139,6 +137,22 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
             f"no driver is there to finish what has begun; hpsearch drive {name}{where} does, "
             f"and hpsearch cancel {name}{where} ends it at once"
         )
+
+
+def _do_undriven(view: StudyView, study: Study, runs: Path, asked: Request) -> bool:
+    """Do what was asked as no driver is there; return whether there was none."""
+    try:
+        if asked.verb in ("pause", "stop"):
+            record_undriven(study, view.folder, asked)
+        else:
+            _act(view, study, runs, asked.verb)
+    except HpsearchError as error:
+        if isinstance(error, ConflictError) and open_view(view.name, runs).is_driven:
+            return False
+        # What was refused must not be done by a driver of tomorrow.
+        requests.forget(view.folder, asked)
+        raise
+    return True
 
 
 def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> None:
@@ -176,6 +190,8 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
         trials += ", and any that failed since its last driver looked,"
     # What made them fail may have been mended in the file, which a driver reads when it begins.
     study = view.whole_study() if view.is_driven else study_to_resume(view)
+    if not view.is_driven:
+        check_submission(study, view.folder, with_driver=True)
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
     asked = () if numbers else tuple(kinds or KINDS)
     ask(view, study, runs, Request("retry", chosen, asked))
@@ -214,10 +230,12 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
         )
 
 
-def _act(study: Study, runs: Path, verb: Verb, *, is_whole: bool) -> None:
+def _act(view: StudyView, study: Study, runs: Path, verb: Verb) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
     deadline = time.monotonic() + END_SECONDS
-    with opened_driver(study, runs, is_whole=is_whole) as driver:
+    with opened_driver(study, runs) as driver:
+        if driver.state.live_jobs():
+            view.whole_study("executor")  # else these are not where this driver would look
         if verb == "resume":
             driver.start()  # reopens what a grown budget lets go on
         driver.collect()

@@ -122,17 +122,13 @@ def view_if_over(study: Study, folder: StudyDir) -> StudyView | None:
 
 
 @contextmanager
-def opened_driver(
-    study: Study, runs: Path, executor: Executor | None = None, *, is_whole: bool = True
-) -> Iterator[Driver]:
-    """Hold a study while the block runs, as its driver; arguments and errors as `open_driver`."""
+def opened_driver(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
+    """Hold a study while the block runs, as its driver; raises as `open_driver`."""
     folder = StudyDir((runs / study.spec.name).absolute())
     executor = build_executor(study, folder) if executor is None else executor
     with (
         DriverLog(folder.log) as log,
-        open_driver(
-            study, runs, executor, on_event=partial(_log_and_say, log), is_whole=is_whole
-        ) as driver,
+        open_driver(study, runs, executor, on_event=partial(_log_and_say, log)) as driver,
     ):
         population = study.spec.population
         founders = () if population is None else population.founders

@@ -13,7 +13,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.extensions import ExtensionError
-from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions
+from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions, PsijOptions
 from hpsearch.study.spec import Study, secret_variables
 from hpsearch.terminal import say
 from hpsearch.trainers.config import read_config
@@ -113,6 +113,11 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     if study.on_slurm:
         _check_paths(folder)
         _ask_sbatch(study, with_driver=with_driver)
+    elif isinstance(study.executor, PsijOptions):
+        from hpsearch.cluster.psij import check_answers
+
+        build_executor(study, folder)
+        check_answers(study.executor.scheduler)
 
 
 def _ask_sbatch(study: Study, *, with_driver: bool) -> None:
@@ -126,7 +131,8 @@ def _ask_sbatch(study: Study, *, with_driver: bool) -> None:
     refused: dict[str, str] = {}
     for file, profile in profiles.items():
         words = _refusal(calls, trial_options(profile, ranks, min_ranks))
-        refused |= {} if words is None else {file: words}
+        if words is not None:
+            refused[file] = words
     _require_another(study, "jobs", refused)
     of_driver: dict[str, str] = {}
     for file, profile in profiles.items() if with_driver else ():

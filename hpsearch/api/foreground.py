@@ -13,6 +13,7 @@ from hpsearch.names import runs_option
 from hpsearch.report.progress import Meter, open_panel
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.spec import Study
+from hpsearch.study.state import FINISHED
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import say
 
@@ -23,7 +24,8 @@ def drive_here(
     """Drive a study, shown on a console; None after Ctrl-C, when ``command_to_go_on`` is named."""
     folder = StudyDir((runs / study.spec.name).absolute())
     if (over := view_if_over(study, folder)) is not None:
-        say(f"{over.name}: nothing is left to do")
+        if over.state.status == FINISHED:
+            say(f"{over.name}: nothing is left to do")
         return over
     check_submission(study, folder, with_driver=False)
     meters: list[Meter] = []

@@ -32,6 +32,7 @@ from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.random import derive_key
 from hpsearch.game.rules import MAX_COORDINATE, MAX_DIMENSION, GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
+from hpsearch.names import is_name
 from hpsearch.study.view import StudyView, best_trial, open_view
 from hpsearch.trainers.playing import record_game, transcript
 from hpsearch.trainers.policies import Policy, Position, Turn
@@ -206,7 +207,7 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
         if StudyDir(folder).spec.exists():
             view = open_view(folder.absolute().name, folder.absolute().parent)
             return Player(find_player(_best_of(view), CPU), seed)
-    if not path.is_dir():
+    if not path.is_dir() and is_name(str(name_or_path)):
         raise unknown_player(str(name_or_path), Path(runs))
     bundles = bundles_in(path)
     if len(bundles) > 1:

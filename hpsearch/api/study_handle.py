@@ -14,7 +14,7 @@ import numpy as np
 from hpsearch import yaml_file
 from hpsearch.api import background, deriving
 from hpsearch.api.arguments import as_list, check_positive
-from hpsearch.api.driving import failure_of, find_study, study_to_resume
+from hpsearch.api.driving import failure_of, find_study
 from hpsearch.api.foreground import drive_here
 from hpsearch.api.study_check import StudyCheck, check_study
 from hpsearch.api.study_reader import RUNS, StudyReader
@@ -24,7 +24,7 @@ from hpsearch.files import write_text
 from hpsearch.names import runs_option
 from hpsearch.schema import to_plain
 from hpsearch.study.derived import BredSizes
-from hpsearch.study.requests import Request, Verb
+from hpsearch.study.requests import Verb
 from hpsearch.study.spec import StudySpec, load_spec
 from hpsearch.study.state import BUSY, FAILED
 from hpsearch.study.view import INTERRUPTED, Followed
@@ -112,15 +112,7 @@ class StudyHandle(StudyReader):
 
     def request(self, verb: Verb) -> None:
         """Ask for what the methods above are called, or do it where there is no driver."""
-        view = self.view()
-        if verb == "resume":
-            study = study_to_resume(view)
-        elif verb == "cancel" and not view.is_driven and view.state.live_jobs():
-            study = view.whole_study("executor")  # which ends them; no other part is needed
-        else:
-            study = view.study
-        background.refuse_what_changes_nothing(view, study, verb)
-        background.ask(view, study, self.runs, Request(verb))
+        background.request(self.view(), self.runs, verb)
 
     def retry(
         self, *, kinds: Collection[str] | str = (), trials: Collection[int] | int = ()

@@ -1,24 +1,18 @@
-"""Processes of this machine: what they begin with, how they are found again and killed."""
+"""What processes of this machine begin with: environment, the code that they import, signals."""
 
 import os
 import signal
 import site
 import subprocess
 import sys
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
-from hpsearch.cluster.study_dir import JobDir
 from hpsearch.package import FOLDER
 
 UNHEARD = (signal.SIGINT, signal.SIGHUP)
 """Ctrl-C and a hang-up, which stay blocked in jobs"""
-NAMING_SECONDS = 1.0
-"""for which a process may have no command line: while it starts, and while it ends"""
 
 
 @contextmanager
@@ -82,26 +76,3 @@ def start_command(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
             start_new_session=True,
             env=os.environ | same_code(),
         )
-
-
-def process_of(job: JobDir, job_id: str) -> psutil.Process | None:
-    """Return the first process of a job while it runs; its id may have passed to another one."""
-    deadline = time.monotonic() + NAMING_SECONDS
-    try:
-        process = psutil.Process(int(job_id))
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        # Linux fills in the command line only after `Popen` has returned.
-        while not (words := process.cmdline()) and time.monotonic() < deadline:
-            time.sleep(0.001)
-    except psutil.Error:  # gone, or another user's by now
-        return None
-    return process if any(Path(word) == job.root.absolute() for word in words) else None
-
-
-def kill_tree(root: psutil.Process) -> None:
-    """Kill a process and all that it has started, as far as they are there."""
-    with suppress(psutil.NoSuchProcess):
-        for process in (*root.children(recursive=True), root):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()

@@ -7,16 +7,10 @@ from pathlib import Path
 import psutil
 import submitit
 
-from hpsearch.cluster.child_processes import (
-    UNHEARD,
-    blocked,
-    changed_environment,
-    kill_tree,
-    process_of,
-    same_code,
-)
+from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
 from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
 from hpsearch.cluster.job_entry import train, train_on_gpus
+from hpsearch.cluster.job_processes import kill_tree, process_of
 from hpsearch.cluster.machine import NO_GPUS, GpuShare
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import unwritten

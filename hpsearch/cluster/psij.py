@@ -15,20 +15,14 @@ from pathlib import Path
 from subprocess import CalledProcessError, SubprocessError, run
 from typing import Any, Final
 
-from hpsearch.cluster.child_processes import (
-    UNHEARD,
-    blocked,
-    changed_environment,
-    kill_tree,
-    process_of,
-    same_code,
-)
+from hpsearch.cluster.child_processes import UNHEARD, blocked, changed_environment, same_code
 from hpsearch.cluster.executor import (
     JobStatus,
     Phase,
     SchedulerSilentError,
     SubmissionRefusedError,
 )
+from hpsearch.cluster.job_processes import kill_tree, process_of
 from hpsearch.cluster.records import SubmittedJob
 from hpsearch.cluster.slurm_calls import refusal
 from hpsearch.cluster.study_dir import JobDir
@@ -59,7 +53,7 @@ UNFINISHED: Final[Mapping[str, Sequence[str]]] = {
 jobs, too; and it reads no job's state once one has failed for a reason that it does not know.
 """
 LOCAL: Final = "local"  # PSI/J's name for processes of this machine
-ELSEWHERE: Final = (
+REMEDY: Final = (
     "run this on a login node of its cluster, or give the study another scheduler or executor"
 )
 NONE_UNFINISHED: Final = "No unfinished job found"  # says bjobs, and may fail
@@ -88,8 +82,8 @@ class PsijExecutor:
         """Submit jobs of ``num_threads`` cores and ``gpus`` to a scheduler, named as PSI/J does.
 
         ``custom`` are further options of a job by PSI/J's names, ``setup`` lines of the shell that
-        run before it. Raises UsageError without the package, SchedulerUnavailableError if the
-        scheduler's program is not here, or does not answer.
+        run before it. Raises UsageError without the package, SchedulerUnavailableError without
+        the scheduler's programs.
         """
         self._psij, self._batch = _library()
         self._executor: Any = _scheduler(self._psij, scheduler)
@@ -107,13 +101,6 @@ class PsijExecutor:
         )
         self._setup = setup
         self._withheld = withheld
-        if scheduler in UNFINISHED:
-            try:
-                self._alive([])
-            except SchedulerSilentError as error:
-                silent = f"the scheduler {scheduler} does not answer here ({error}); {ELSEWHERE}"
-                absent = _absent_program(scheduler, error.__cause__)
-                raise SchedulerUnavailableError(absent or silent) from error
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         return {job.name: self._submit(job) for job in jobs}
@@ -177,22 +164,18 @@ class PsijExecutor:
         self.num_calls += 1
         if self._executor.name == LOCAL:
             return {job_id for job, job_id in jobs if process_of(job, job_id) is not None}
-        unfinished = UNFINISHED.get(self._executor.name)
+        if self._executor.name in UNFINISHED:
+            return _unfinished(self._executor.name)
         try:
             if not isinstance(self._executor, self._batch):
                 return {str(job_id) for job_id in self._executor.list()}
-            ids = [job_id for _, job_id in jobs]
-            command = unfinished or self._executor.get_status_command(ids)
+            command = self._executor.get_status_command([job_id for _, job_id in jobs])
             done = run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
-            if not unfinished:
-                said = done.stdout or done.stderr
-                states = self._executor.parse_status_output(done.returncode, said)
-                return {str(job_id) for job_id, status in states.items() if not status.state.final}
+            said = done.stdout or done.stderr
+            states = self._executor.parse_status_output(done.returncode, said)
         except Exception as error:  # whatever PSI/J raises where it does not know what was said
             raise self._silent(error, f"{type(error).__name__}: {error}") from error
-        if done.returncode and NONE_UNFINISHED not in done.stderr:
-            raise SchedulerSilentError(f"{unfinished[0]} failed: {' '.join(done.stderr.split())}")
-        return set(done.stdout.split())
+        return {str(job_id) for job_id, status in states.items() if not status.state.final}
 
     def _silent(self, error: Exception, words: str) -> SchedulerSilentError:
         absent = _absent_program(self._executor.name, error)
@@ -208,15 +191,14 @@ class PsijExecutor:
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """Let the scheduler end those jobs that it still has."""
-        alive = self._alive(jobs) if jobs else set()
-        for job, job_id in jobs:
-            if job_id not in alive:
-                continue
-            self.num_calls += 1
-            if self._executor.name == LOCAL:  # PSI/J would log errors of processes that just left
-                if (process := process_of(job, job_id)) is not None:
+        if self._executor.name == LOCAL:  # PSI/J would log errors of processes that just left
+            for process in (process_of(job, job_id) for job, job_id in jobs):
+                if process is not None:
                     kill_tree(process)
-                continue
+            return
+        alive = self._alive(jobs) if jobs else set()
+        for job_id in (job_id for _, job_id in jobs if job_id in alive):
+            self.num_calls += 1
             own = self._psij.Job()
             try:
                 self._executor.attach(own, job_id)
@@ -242,8 +224,10 @@ def _library() -> tuple[Any, Any]:
 
 def _scheduler(psij: Any, name: str) -> Any:
     """Return PSI/J's executor of a scheduler."""
-    if (program := SUBMITS.get(name)) is not None and shutil.which(program) is None:
-        raise SchedulerUnavailableError(_absent(name, program))
+    listing = UNFINISHED.get(name, ())
+    for program in (SUBMITS.get(name), *listing[:1]):
+        if program is not None and shutil.which(program) is None:
+            raise SchedulerUnavailableError(_absent(name, program))
     try:
         return psij.JobExecutor.get_instance(name)
     except ValueError as error:
@@ -255,7 +239,32 @@ def _scheduler(psij: Any, name: str) -> Any:
         ) from error
 
 
-def _absent_program(scheduler: str, error: BaseException | None) -> str | None:
+def check_answers(scheduler: str) -> None:
+    """Raise SchedulerUnavailableError if the scheduler does not answer, where we know to ask."""
+    if scheduler in UNFINISHED:
+        try:
+            _unfinished(scheduler)
+        except SchedulerSilentError as error:
+            raise SchedulerUnavailableError(
+                f"the scheduler {scheduler} does not answer ({error}); try again later, or {REMEDY}"
+            ) from error
+
+
+def _unfinished(scheduler: str) -> set[str]:
+    """Return the ids of a user's jobs that wait or run."""
+    command = UNFINISHED[scheduler]
+    try:
+        done = run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+    except (SubprocessError, OSError) as error:
+        absent = _absent_program(scheduler, error)
+        raise SchedulerSilentError(absent or f"{command[0]} gave no answer ({error})") from error
+    if done.returncode and NONE_UNFINISHED not in done.stderr:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise SchedulerSilentError(f"{command[0]} failed: {said}")
+    return set(done.stdout.split())
+
+
+def _absent_program(scheduler: str, error: Exception) -> str | None:
     """Return a sentence on a program that could not be run as it is not there, if that is it."""
     if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
         return _absent(scheduler, str(error.filename))
@@ -263,7 +272,7 @@ def _absent_program(scheduler: str, error: BaseException | None) -> str | None:
 
 
 def _absent(scheduler: str, program: str) -> str:
-    return f"the scheduler {scheduler} needs the program {program}, which is not here; {ELSEWHERE}"
+    return f"the scheduler {scheduler} needs the program {program}, which is not here; {REMEDY}"
 
 
 def _phase(job: JobDir, submitted: SubmittedJob, *, is_alive: bool) -> Phase:

@@ -30,6 +30,7 @@ from hpsearch.game.rules import GameConfig
 from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import Players, common_game, play_everybody
+from hpsearch.schema import INSTALL_REMEDY
 from hpsearch.trainers.opponents import load_player
 
 
@@ -197,7 +198,7 @@ class _Match:
         for name in scripted:
             if name not in known:
                 fault = unknown_name(f"scripted {role}", name, known)
-                raise ConflictError(f"{fault}; if a package of yours has it, install that here")
+                raise ConflictError(f"{fault}{INSTALL_REMEDY}")
         learned = {
             player.name: load_player(self.study.checkpoint(player.checkpoint), role, self.device)
             for player in players

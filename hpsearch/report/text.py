@@ -14,6 +14,7 @@ from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
 from hpsearch.report.trial_record import plain_record, trial_record
+from hpsearch.schema import INSTALL_REMEDY
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note
 from hpsearch.study.view import (
@@ -146,8 +147,12 @@ def _standings(match: Match) -> list[dict[str, Any]]:
 
 
 def unread_text(fault: str) -> str:
-    hint = fault.partition("; if a package of yours")[0]
-    return f"not read here: {hint}; install its package, in the version that the study began with"
+    if not fault.endswith(INSTALL_REMEDY):  # the package is here, and the fault says what is wrong
+        return f"not read here: {fault}"
+    unknown = fault.removesuffix(INSTALL_REMEDY)
+    return (
+        f"not read here: {unknown}; install its package, in the version that the study began with"
+    )
 
 
 def trials_text(summary: Mapping[str, Any]) -> str:
@@ -306,7 +311,7 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
         f"the scheduler, rounds of {driver['tick_seconds']:.2f} s"
     ]
     if driver["refusal"]:
-        lines.append(f"the scheduler took no jobs the last time: {driver['refusal']}")
+        lines.append(f"the last submission of jobs failed: {driver['refusal']}")
     return lines
 
 

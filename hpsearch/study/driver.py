@@ -35,7 +35,16 @@ from hpsearch.study.results import Results
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, note_given_total
 from hpsearch.study.spec_checks import enqueue_problems
-from hpsearch.study.state import BUSY, CANCELLED, FAILED, FINISHED, RUNNING, STOPPED, STOPPING
+from hpsearch.study.state import (
+    BUSY,
+    CANCELLED,
+    FAILED,
+    FINISHED,
+    PAUSED,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+)
 from hpsearch.study.storage import MirroredStorage, open_storage
 from hpsearch.study.stored_spec import command_note, spec_hash, spec_json
 from hpsearch.study.trials import Trials
@@ -92,7 +101,7 @@ class Driver(DriverPart):
 
     @property
     def refusal(self) -> str | None:
-        """Why the executor took no jobs the last time, as far as is known; None if it did."""
+        """Why the last submission of jobs failed; None after one that did not."""
         return self._jobs.refusal
 
     @property
@@ -283,7 +292,7 @@ class Driver(DriverPart):
         if self._limits.are_failures_too_many():
             self._recorder.record("ended", data={"status": FAILED})
         elif state.status == STOPPING:
-            if not state.has_begun_trials or not self._limits.allow_gpu_hours():
+            if not state.goes_on or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._limits.allow_gpu_hours() or not (
             state.is_undecided or self._limits.allow_another()
@@ -302,23 +311,22 @@ def open_driver(
     *,
     on_event: Callable[[Event], None],
     clock: Callable[[], float] = time.time,
-    is_whole: bool = True,
 ) -> Iterator[Driver]:
     """Give a driver that holds the study, made if it is new; ConflictError if another holds it.
 
-    ``on_event`` also hears, in a note, that programs are run by another command from now on. Of a
-    study that is not whole, as a package is not here, the database keeps all it knows; its driver
-    can only end it.
+    ``on_event`` also hears, in a note, that programs are run by another command from now on. A
+    study that is not whole must have begun: its stored text is kept, and its driver may only cancel
+    it.
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
         row = (
             _register(study, runs, database, storage, clock())
-            if is_whole
+            if study.is_whole
             else _registered(database, study)
         )
         lease = _acquire(Leases(database), row.id, clock())
-        if is_whole:
+        if study.is_whole:
             StudyRecords(database).set_spec(row.id, spec_json(study))
         line = partial(trial_line, study)
         recorder = EventRecorder(database, lease, clock, on_event, line)
@@ -337,17 +345,19 @@ def open_driver(
 def record_request(study: Study, asked: Request, on_event: Callable[[Event], None]) -> None:
     """Pause or stop a study that has no driver and needs none for it; ConflictError if it has one.
 
-    Its sampler, operators and executor may be of packages that are not here. One of which nothing
-    has begun is stopped then; else a driver has yet to finish that.
+    Its sampler, operators and executor may be of packages that are not here. A study in which
+    nothing has begun is stopped at once; of another one a driver must finish what has begun.
     """
     with closing(Database.open(storage_url(study.spec.name, study.spec.storage))) as database:
         row = _registered(database, study)
         lease = _acquire(Leases(database), row.id, time.time())
         line = partial(trial_line, study)
         with closing(EventRecorder(database, lease, time.time, on_event, line)) as recorder:
-            recorder.record("requested", data={"id": asked.id, "verb": asked.verb, "trials": []})
             state = recorder.state
-            if state.status == STOPPING and not (state.live_jobs() or state.has_begun_trials):
+            if asked.id in state.requests or state.status not in (*BUSY, PAUSED):
+                return  # a driver has heard it meanwhile, or ended the study
+            recorder.record("requested", data={"id": asked.id, "verb": asked.verb, "trials": []})
+            if state.status == STOPPING and not state.goes_on:
                 recorder.record("ended", data={"status": STOPPED})
 
 

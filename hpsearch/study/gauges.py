@@ -34,7 +34,7 @@ one; its help; its value, None where there is none, or its values by that label"
 class DriverFigures:
     round_seconds: float  # that its last round took
     num_calls: int  # of the scheduler, since it began
-    is_refused: bool  # whether the scheduler took no jobs the last time
+    is_refused: bool  # whether the last submission of jobs failed
     heartbeats: Mapping[int, Heartbeat]  # heartbeats that it saw in that round, by trial
 
 
@@ -87,7 +87,7 @@ def _of_driver(view: StudyView, driver: DriverFigures, now: float) -> Iterator[R
     yield "steps_per_second", None, "training steps of all running trials", speed
     text = "calls of the scheduler by this driver"
     yield "scheduler_calls_total", None, text, driver.num_calls
-    text = "whether the scheduler took no jobs the last time"
+    text = "whether the last submission of jobs failed"
     yield "scheduler_refuses", None, text, driver.is_refused
     yield "round_seconds", None, "that the driver's last round took", driver.round_seconds
     yield "look_timestamp_seconds", None, "when these metrics were taken", now

@@ -39,7 +39,7 @@ class Jobs(DriverPart):
         self._batch = math.inf  # jobs that one submission holds at most, after refusals
         self._not_before = 0.0
         self._config_texts = ConfigTexts(context.study)
-        self.refusal: str | None = None  # why the executor did not take the last jobs
+        self.refusal: str | None = None  # why the last submission failed
 
     def follow(self, seen: Observation) -> None:
         """Record which announced jobs the executor has, and which have begun to run."""
@@ -47,6 +47,7 @@ class Jobs(DriverPart):
         for job in self.state.live_jobs():
             status = seen.jobs.get(job.name)
             if status is not None and job.id is None:
+                self.refusal = None  # it has the job, though its answer was lost
                 events.append(event("submitted", job=job.name, data={"id": status.id}))
             if status is not None and job.began_at is None and status.phase == "running":
                 data = {"gpus": job.gpus * status.share} if status.share < 1.0 else {}
@@ -126,7 +127,7 @@ class Jobs(DriverPart):
             self._pause_submissions()
             self._withdraw([self.state.jobs[job.name] for job in jobs])
         except SchedulerSilentError as error:
-            self.refusal = f"it gave no answer ({error})"
+            self.refusal = f"it is not known whether the jobs were taken ({error})"
             self._pause_submissions()  # the next looks tell whether it took them
         else:
             self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch

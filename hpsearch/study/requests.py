@@ -193,7 +193,7 @@ class DriverNote:
     slurm_job: str | None  # of the driver itself, None if it is none
     tick_seconds: float  # that its last round took
     calls_per_minute: float  # of the scheduler, over the last ten minutes
-    refusal: str | None  # why the scheduler took no jobs the last time
+    refusal: str | None  # why the last submission of jobs failed
 
 
 class DriverNotes:

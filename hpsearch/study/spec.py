@@ -120,6 +120,8 @@ class Study:
     """complete trainer configurations of the checkpoints with which a population begins"""
     trials_in_file: int | None = None
     """budget.trials of the file, whatever total a command gave; None where no file was read"""
+    is_whole: bool = True
+    """whether no part was left out, as its package is not here; see `readable_study`"""
 
     @property
     def is_program(self) -> bool:
@@ -222,9 +224,6 @@ class Study:
         return apply(self.bases[algorithm], settings)
 
 
-_OF_STUDIES = ("name", "base", "space", "objectives")  # keys, none of which a trainer has
-
-
 def load_spec(path: Path, *, trials: int | None = None) -> Study:
     """Return the study of a file, with ``trials`` in all if given; ConfigError lists all faults."""
     data, trials_in_file = yaml_file.load(path), None
@@ -232,11 +231,7 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
         trials_in_file = data["budget"].get("trials")
         if trials is not None:
             data = data | {"budget": data["budget"] | {"trials": trials}}
-    if isinstance(data, dict) and "algorithm" in data and data.keys().isdisjoint(_OF_STUDIES):
-        raise ConfigError(
-            str(path),
-            [f"is no study but a trainer's configuration; hpsearch train {path} takes it"],
-        )
+    _refuse_trainer(data, path)
     problems: list[str] = []
     if isinstance(data, dict) and data.get("executors") and "executor" in data:
         problems.append("executors must not stand beside executor; leave one of them out")
@@ -272,6 +267,15 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     if problems:
         raise ConfigError(str(path), problems)
     return Study(path, spec, bases, SearchSpace(spec.space), founders, trials_in_file)
+
+
+def _refuse_trainer(data: object, path: Path) -> None:
+    of_studies = ("name", "base", "space", "objectives")  # keys
+    if isinstance(data, dict) and "algorithm" in data and data.keys().isdisjoint(of_studies):
+        remedy = f"train it with: hpsearch train {path}"
+        raise ConfigError(
+            str(path), [f"the file holds a trainer's configuration and no study; {remedy}"]
+        )
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,9 @@ class StudyState:
         return bool(self.untold or self.retries or is_to_be_judged)
 
     @property
-    def has_begun_trials(self) -> bool:
-        """Whether a trial has begun and not ended, so that a study that stops goes on with it."""
-        return any(trial.attempts for trial in self.untold.values())
+    def goes_on(self) -> bool:
+        """Whether a job lives, or a trial has begun and not ended: a study stops after these."""
+        return bool(self.live) or any(trial.attempts for trial in self.untold.values())
 
     def gpu_seconds(self, now: float) -> float:
         live = sum(job.gpus * job.seconds(now) for job in self.live.values())

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def readable_study(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
     except ConfigError as error:
         try:
             readable = json.dumps(_without_unreadable(json.loads(text)))
-            return stored_study(readable, path), tuple(error.problems)
+            study = replace(stored_study(readable, path), is_whole=False)
+            return study, tuple(error.problems)
         except ConfigError:
             raise error from None  # not what leaving parts out has made wrong
 

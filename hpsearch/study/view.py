@@ -1,5 +1,6 @@
 """The read model of a study, read from SQL and never written; the list of its trials as text."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,12 +51,13 @@ class StudyView:
     def name(self) -> str:
         return self.study.spec.name
 
-    def whole_study(self, key: str = "") -> Study:
+    def whole_study(self, key: str | None = None) -> Study:
         """Return the study as its driver needs it; ConfigError if parts of it are left out.
 
-        With a ``key``, such as executor, only those below it count.
+        With a ``key``, such as executor, only those of that part count.
         """
-        faults = [fault for fault in self.unread_faults if fault.startswith(key)]
+        keys = {fault: re.split(r"[.\[ ]", fault, maxsplit=1)[0] for fault in self.unread_faults}
+        faults = [fault for fault in keys if key in (None, keys[fault])]
         if faults:
             raise ConfigError(str(self.study.path), faults)
         return self.study

@@ -18,10 +18,10 @@ def build_trainer(
 ) -> AnyTrainer:
     """Return a fresh trainer of one member for each of ``configs``, all of one shape.
 
-    Raises UsageError for anything else.
+    Raises UsageError if that is no list of configurations, or empty.
     """
-    are_listed = isinstance(configs, Sequence) and not isinstance(configs, str)
-    if not (are_listed and configs and all(isinstance(own, CommonConfig) for own in configs)):
+    is_list = isinstance(configs, Sequence) and len(configs) > 0
+    if not (is_list and all(isinstance(own, CommonConfig) for own in configs)):
         raise UsageError(
             "a trainer needs a list of configurations, one for each member, as read_config returns "
             f"them, but got {shown(configs)}"

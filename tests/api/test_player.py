@@ -137,7 +137,7 @@ def test_a_role_or_size_that_a_player_does_not_know_is_refused(pair):
 
 
 def test_what_is_no_player_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="unknown player"):
+    with pytest.raises(UsageError, match="nothing is no folder; name a checkpoint"):
         hpsearch.load_player(tmp_path / "nothing")
     with pytest.raises(UsageError, match="a player is given by a name or a path, but this is 5"):
         hpsearch.load_player(5)

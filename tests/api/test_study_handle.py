@@ -121,7 +121,7 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         study.enqueue("a")
     with pytest.raises(UsageError, match="name at least one study"):
         package.breed([])
-    for trials in ("9", [0, "9"], 0.5, True):
+    for trials in ("9", [0, "9"], 0.5, True, b"9", np.array(0.5)):
         with pytest.raises(UsageError, match="trials must be the number of a trial, or a list of"):
             study.retry(trials=trials)
     with pytest.raises(UsageError, match="tiny has no trial 9"):
@@ -132,7 +132,7 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         package.breed(5)
     with pytest.raises(UsageError, match=r"unknown player 'tinny' \(did you mean 'tiny'\?\)"):
         package.load_player("tinny")
-    with pytest.raises(ConfigError, match=r"hpsearch train tiny_trainer\.yaml takes it"):
+    with pytest.raises(ConfigError, match=r"train it with: hpsearch train tiny_trainer\.yaml"):
         package.load_player("tiny_trainer.yaml")
     with pytest.raises(UsageError, match="members must be a whole number of at least 1, got 'x'"):
         package.breed("tiny", members="x")

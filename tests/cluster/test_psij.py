@@ -13,6 +13,7 @@ SCRIPT = """
 import os
 from pathlib import Path
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.psij import check_answers
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError
 from hpsearch.study.options import JobNeeds, PsijOptions
@@ -33,16 +34,22 @@ for scheduler in ("pbs", "slurm", "flux"):
         build(scheduler)
     except UsageError as error:
         print(f"{scheduler}: {error}")
+for scheduler, name, listing in (("slurm", "sbatch", "squeue"), ("lsf", "bsub", "bjobs")):
+    program(name, "")
+    try:
+        build(scheduler)
+    except UsageError as error:
+        print(f"{listing}: {error}")
+    program(listing, "echo 'Unable to contact it' >&2; exit 1")
+    try:
+        check_answers(scheduler)
+    except UsageError as error:
+        print(f"{listing}: {error}")
+    program(listing, "")
+    check_answers(scheduler)
 for name, scheduler in (("qsub", "pbs"), ("sbatch", "slurm"), ("bsub", "lsf")):
     program(name, "")
-    lists = {"slurm": "squeue", "lsf": "bjobs"}.get(scheduler)
-    for words in ("", "echo 'Unable to contact it' >&2; exit 1", "exit 0") if lists else ():
-        program(lists, words) if words else None
-        try:
-            executor = build(scheduler)
-        except UsageError as error:
-            print(f"{lists}: {error}")
-    executor = executor if lists else build(scheduler)
+    executor = build(scheduler)
     for words in (
         "echo 'error: invalid queue: nosuch' >&2; echo 'error: failed' >&2; exit 1",
         "echo 'Connection refused' >&2; exit 1",
@@ -56,7 +63,7 @@ for name, scheduler in (("qsub", "pbs"), ("sbatch", "slurm"), ("bsub", "lsf")):
             print(f"{name}: {type(error).__name__}: {error}")
 os._exit(0)  # its threads wait for queues
 """
-SILENT = "the scheduler {} does not answer here ({} failed: Unable to contact it); run this on"
+SILENT = "the scheduler {} does not answer ({} failed: Unable to contact it); try again later"
 ABSENT = "the scheduler {} needs the program {}, which is not here; run this on a login node"
 
 
@@ -77,12 +84,12 @@ def test_a_submission_that_failed_is_refused_in_one_sentence(tmp_path: Path) -> 
             f"pbs: {ABSENT.format('pbs', 'qsub')}",
             f"slurm: {ABSENT.format('slurm', 'sbatch')}",
             "flux: the scheduler flux needs Flux's Python bindings, and this Python cannot import",
-            *refusals("qsub", "pbs"),
             f"squeue: {ABSENT.format('slurm', 'squeue')}",
             f"squeue: {SILENT.format('slurm', 'squeue')}",
-            *refusals("sbatch", "slurm"),
             f"bjobs: {ABSENT.format('lsf', 'bjobs')}",
             f"bjobs: {SILENT.format('lsf', 'bjobs')}",
+            *refusals("qsub", "pbs"),
+            *refusals("sbatch", "slurm"),
             *refusals("bsub", "lsf", "bsub: SchedulerSilentError: odd words"),
         ],
         strict=True,

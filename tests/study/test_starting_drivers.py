@@ -24,7 +24,7 @@ from hpsearch.cluster.supervisor import note_retry
 from hpsearch.commands import read, run
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
-from hpsearch.study.requests import Request, forget_start, note_start
+from hpsearch.study.requests import forget_start, note_start
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import Followed, open_view
 from hpsearch.terminal import Terminal
@@ -111,7 +111,7 @@ def test_stopping_without_a_driver_says_who_finishes_what_has_begun(tmp_path, ca
     study, runs = new_study(tmp_path), tmp_path / "runs"
 
     def stop() -> str:
-        background.ask(open_view("quick", runs), study, runs, Request("stop"))
+        background.request(open_view("quick", runs), runs, "stop")
         return capsys.readouterr().out
 
     with opened(study, FakeExecutor()):
@@ -339,9 +339,9 @@ def test_a_study_with_nothing_left_to_do_asks_no_scheduler(tmp_path, asked, caps
     assert view.state.status == "finished"
     assert not background.leave_to_driver(study, runs)
     assert not calls.exists()
-    rewrite(study, budget={"trials": 9})
+    rewrite(study, budget={"trials": 99})
     with pytest.raises(UsageError, match="SLURM would not take the jobs"):
         background.leave_to_driver(load_spec(study.path), runs)
     with pytest.raises(UsageError, match="SLURM would not take the jobs"):
-        background.ask(view, load_spec(study.path), runs, Request("resume"))
+        background.request(open_view("quick", runs), runs, "resume")
     assert open_view("quick", runs).state.status == "finished"

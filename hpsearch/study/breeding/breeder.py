@@ -20,7 +20,7 @@ from hpsearch.study.records import Ended, Match, PopulationRecord, Trial
 from hpsearch.study.state import FAILED
 
 MAX_FAILURES = 3  # jobs that may end without having played a match, before the study fails
-OWN_ERROR = re.compile(r"hpsearch\.(\w+\.)*\w+: ")
+OWN_ERROR = re.compile(r"^hpsearch\.[\w.]+: ")
 """the name of an error's class, before its sentence, at the end of what a job printed"""
 ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
 
