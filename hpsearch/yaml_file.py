@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
+from yaml.representer import RepresenterError
 from yaml.resolver import Resolver
 
-from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.errors import ConfigError, CorruptError, UsageError
 from hpsearch.files import CANNOT_BE_KEPT, MAX_DEPTH, MAX_RECORD, contents
 
 if TYPE_CHECKING:
@@ -213,7 +214,10 @@ def dump_inline(data: Any) -> str:
 def _dumped(
     data: Any, dumper: type[BaseDumper], *, is_flow: bool | None = None, width: int = 100
 ) -> str:
-    text: str = yaml.dump(
-        data, Dumper=dumper, sort_keys=False, default_flow_style=is_flow, width=width
-    )
+    try:
+        text: str = yaml.dump(
+            data, Dumper=dumper, sort_keys=False, default_flow_style=is_flow, width=width
+        )
+    except RepresenterError as error:
+        raise UsageError(f"a file cannot hold {error.args[-1]!r}; give plain data") from error
     return text

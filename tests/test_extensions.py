@@ -30,7 +30,7 @@ from hpsearch.population.operators.options import Changing
 from hpsearch.population.options import Matches, scripted_players
 from hpsearch.schema import apply, read_hint, to_plain
 from hpsearch.study import options
-from hpsearch.study.driver import open_driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
@@ -378,6 +378,9 @@ def test_a_study_by_a_package_s_sampler_and_executor(tmp_path: Path) -> None:
     assert len(json.loads(hpsearch(tmp_path, "trials", "tiny", "--json").stdout)) == 2
     assert hpsearch(tmp_path, "audit", "tiny").stdout
     assert missing in hpsearch(tmp_path, "enqueue", "tiny", "host.gamma=0.9", code=3).stderr
+    write_trainer(tmp_path)
+    assert "best: trial" in hpsearch(tmp_path, "status", "study.yaml").stdout, "by its file too"
+    assert "nothing to stop" in hpsearch(tmp_path, "stop", "study.yaml", code=2).stderr
 
 
 @pytest.mark.usefixtures("folders")

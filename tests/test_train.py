@@ -598,6 +598,14 @@ def test_a_name_that_is_no_folder_of_its_own_is_refused(write, train, name):
     assert not (folder / "runs").exists()
 
 
+def test_a_study_in_place_of_a_configuration_is_refused(write, train):
+    folder = write()
+    (folder / "mine.yaml").write_text("name: tiny\nspace: {}\nobjectives: []\n")
+    code, _, err = train()
+    assert code == 3
+    assert "the file holds a study and no trainer's configuration; run it with: hpsearch run" in err
+
+
 def test_a_start_that_failed_leaves_the_name_free(write, train):
     write()
     code, _, err = train("checkpoint.warm_start=nowhere", "seed=2")

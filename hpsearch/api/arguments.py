@@ -1,11 +1,15 @@
 """Checks of what Python users give; options of commands are checked where they are read."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from numbers import Integral
-from typing import Any
+from functools import wraps
+from inspect import Parameter, signature
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, ParamSpec, TypeVar, get_args
 
-from hpsearch.errors import UsageError, shown
+from hpsearch.errors import MAX_SHOWN, UsageError
 
 
 def as_list(name: str, given: object, types: tuple[type, ...], what: str) -> list[Any]:
@@ -19,7 +23,55 @@ def as_list(name: str, given: object, types: tuple[type, ...], what: str) -> lis
             several = [*given]
     if all(isinstance(each, types) and not isinstance(each, bool) for each in several):
         return several
-    raise UsageError(f"{name} must be {what}, or a list of them, but is {shown(given)}")
+    raise UsageError(f"{name} must be {what}, or a list of them, but is {repr(given)[:MAX_SHOWN]}")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+WORDS: Final[Mapping[type, str]] = {
+    bool: "True or False",
+    float: "a number",
+    int: "a whole number",
+    NoneType: "None",
+    Path: "a path",
+    str: "a text",
+}
+NUMBERS: Final[Mapping[type, type]] = {int: Integral, float: Real}  # numpy's too
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse arguments of other types than its signature names, by UsageError.
+
+    Types that are written as texts, and what collections hold, it does not look at.
+    """
+    parameters = signature(function).parameters
+    classes = {name: _classes(own.annotation) for name, own in parameters.items()}
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in (*zip(parameters, args, strict=False), *kwargs.items()):
+            valid = classes.get(name, ())
+            if valid and not any(_is_one(value, each) for each in valid):
+                words = " or ".join(WORDS.get(each, f"a {each.__name__}") for each in valid)
+                raise UsageError(f"{name} must be {words}, but is {repr(value)[:MAX_SHOWN]}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _classes(annotation: Any) -> tuple[type, ...]:
+    """Return the classes that an annotation names, none where it names anything else too."""
+    alternatives = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    classes = tuple(
+        each for each in alternatives if isinstance(each, type) and each is not Parameter.empty
+    )
+    return classes if len(classes) == len(alternatives) else ()
+
+
+def _is_one(value: object, valid: type) -> bool:
+    if isinstance(value, bool):
+        return valid is bool
+    return isinstance(value, NUMBERS.get(valid, valid))
 
 
 def check_positive(**numbers: int | None) -> None:

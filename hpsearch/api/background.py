@@ -11,7 +11,6 @@ from hpsearch.api.driving import (
     opened_driver,
     record_undriven,
     study_to_resume,
-    view_if_over,
 )
 from hpsearch.api.executors import check_submission, poll_seconds, start_detached
 from hpsearch.cluster.failures import KINDS, StopFlag
@@ -20,12 +19,20 @@ from hpsearch.cluster.supervisor import forget_retry
 from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
 from hpsearch.names import runs_option
 from hpsearch.study import requests
+from hpsearch.study.opening import view_if_over
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
 from hpsearch.study.spec_checks import enqueue_problems, example_setting
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 from hpsearch.study.stored_spec import spec_json
-from hpsearch.study.view import INTERRUPTED, StudyView, find_awaited, open_view, standing_line
+from hpsearch.study.view import (
+    INTERRUPTED,
+    StudyView,
+    find_awaited,
+    open_view,
+    standing_line,
+    unfinished_text,
+)
 from hpsearch.terminal import say
 
 HEAR_SECONDS = 5.0  # for which a command waits to be heard
@@ -52,9 +59,11 @@ def leave_to_driver(study: Study, runs: Path) -> bool:
 def request(view: StudyView, runs: Path, verb: Verb) -> None:
     """Ask for what changes a whole study, or do it where there is no driver.
 
-    Raises UsageError where nothing would change, or a scheduler would not take the jobs of one that
-    is to go on.
+    Raises UsageError for another verb, where nothing would change, or where a scheduler would not
+    take the jobs of a study that is to go on.
     """
+    if verb not in ("pause", "resume", "stop", "cancel"):
+        raise UsageError(unknown_name("request", verb, ("pause", "resume", "stop", "cancel")))
     study = study_to_resume(view) if verb == "resume" else view.study
     _refuse_what_changes_nothing(view, study, verb)
     if verb == "resume" and not view.is_driven:
@@ -132,11 +141,7 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
         return
     print(standing)
     if asked.verb == "stop" and after.status == INTERRUPTED:
-        where = runs_option(runs)
-        print(
-            f"no driver is there to finish what has begun; hpsearch drive {name}{where} does, "
-            f"and hpsearch cancel {name}{where} ends it at once"
-        )
+        print(unfinished_text(after))
 
 
 def _do_undriven(view: StudyView, study: Study, runs: Path, asked: Request) -> bool:
@@ -185,9 +190,9 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
             f"no failed trial of {name} is left to try again; hpsearch status {name} lists them"
         )
     who = "its driver takes them up" if view.is_driven else "a driver is started for them"
-    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
-    if may_have_failed:
-        trials += ", and any that failed since its last driver looked,"
+    known = ["1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"]
+    unknown = ["any that failed since its last driver looked"] if may_have_failed else []
+    trials = " and ".join([*(known if chosen else []), *unknown])
     # What made them fail may have been mended in the file, which a driver reads when it begins.
     study = view.whole_study() if view.is_driven else study_to_resume(view)
     if not view.is_driven:
@@ -199,7 +204,8 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
 
 def enqueue(view: StudyView, runs: Path, params: Mapping[str, Any]) -> None:
     """Let the next trial have these values; UsageError where that is not possible."""
-    study, name = view.whole_study(), view.name
+    # A driver that is there has what is missing here.
+    study, name = view.study if view.is_driven else view.whole_study(), view.name
     spec, path = study.spec, study.path
     if not params:
         example = example_setting(spec.space)

@@ -16,15 +16,15 @@ from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.errors import ConfigError, DiskError, HpsearchError, StudyFailedError, UsageError
 from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver, open_driver, record_request
+from hpsearch.study.driver import Driver
 from hpsearch.study.events import DriverLog, Event
 from hpsearch.study.gauges import DriverFigures, GaugeServer
+from hpsearch.study.opening import open_driver, record_request
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, Request, forget_start
-from hpsearch.study.spec import Study, load_study, note_given_total
-from hpsearch.study.state import FAILED, FINISHED
+from hpsearch.study.spec import Study, load_study
 from hpsearch.study.stored_spec import spec_hash, spec_json
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
@@ -94,28 +94,6 @@ def _say_total(study: Study) -> None:
             f"run(trials=...) said; change budget.trials in {study.path}, now "
             f"{study.trials_in_file}, for another total"
         )
-
-
-def view_if_over(study: Study, folder: StudyDir) -> StudyView | None:
-    """Return the view of a study in which a driver would find nothing to do; None of others.
-
-    So no scheduler need be asked for it. A total of trials that was given for it is kept, as a
-    driver would.
-    """
-    if not folder.spec.exists():
-        return None
-    try:
-        view = open_view(study.spec.name, folder.root.parent)
-    except HpsearchError:  # a driver says what is wrong, or mends it
-        return None
-    state, is_awaited = view.state, view.is_driven or bool(requests.waiting(folder))
-    too_many = state.num_failures() > study.spec.max_failures
-    is_over = state.status == FINISHED or (state.status == FAILED and too_many)
-    is_same = view.study.path == study.path.absolute() and spec_json(view.study) == spec_json(study)
-    if not (is_over and is_same) or is_awaited or state.live_jobs():
-        return None
-    note_given_total(study, folder)
-    return view
 
 
 # Driving it.

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch.api.driving import Drive, view_if_over
+from hpsearch.api.driving import Drive
 from hpsearch.api.executors import check_submission
 from hpsearch.cluster.failures import stop_flag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.names import runs_option
 from hpsearch.report.progress import Meter, open_panel
+from hpsearch.study.opening import view_if_over
 from hpsearch.study.options import LocalOptions
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FINISHED

@@ -9,7 +9,7 @@ import torch
 
 from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers, find_players, play_round_robin
 from hpsearch.analysis.standings import Standings, plain_standings, print_standings, standings
-from hpsearch.api.arguments import check_positive
+from hpsearch.api.arguments import as_list, check_positive, checked
 from hpsearch.api.notebook import data_frame
 from hpsearch.api.player import Player
 from hpsearch.api.study_handle import StudyHandle
@@ -47,6 +47,7 @@ class CrossPlayResult:
         )
 
 
+@checked
 def cross_play(
     players: "Sequence[Entrant] | Entrant",
     *,
@@ -68,9 +69,15 @@ def cross_play(
     """
     if games < MIN_GAMES:
         raise UsageError(f"games must be at least {MIN_GAMES}, got {games}")
-    how = HowToPlay(games, seed, sampled, torch.device(device))
+    try:
+        how = HowToPlay(games, seed, sampled, torch.device(device))
+    except RuntimeError as error:
+        raise UsageError(
+            f"device must be one that torch knows, such as cpu or cuda, but is {device!r}"
+        ) from error
     check_positive(top=top)
-    listed = [players] if isinstance(players, Entrant) else players
+    known = (str, Path, StudyHandle, Player)
+    listed = as_list("players", players, known, "a study, a player, or the name or place of one")
     names = [_name(player) for player in listed]
     others, bundles = take_bundles(names, Path(runs), how.device)
     found = find_players(

@@ -23,7 +23,7 @@ from hpsearch.analysis.examination import (
     of_saved_players,
 )
 from hpsearch.analysis.players import unknown_player
-from hpsearch.api.arguments import check_positive
+from hpsearch.api.arguments import check_positive, checked
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError
 from hpsearch.export.reading import bundles_in, read_bundle
@@ -104,6 +104,7 @@ class Player:
         subset = torch.tensor([[[place in chosen for place in range(dimension)]]])
         return int(self._ask(policy, position, subset))
 
+    @checked
     def play(
         self, agent: "Player", points: Points, *, max_steps: int | None = None, seed: int = 0
     ) -> str:
@@ -114,6 +115,8 @@ class Player:
         roles, or learned games of different sizes.
         """
         check_positive(max_steps=max_steps)
+        if not isinstance(agent, Player):
+            raise UsageError(f"agent must be a player, as load_player returns, but is {agent!r}")
         host_policy, agent_policy = self._policy("host"), agent._policy("agent")
         learned = [player for player in (self, agent) if player._is_learned]
         if len({(own.game.max_num_points, own.game.dimension) for own in learned}) > 1:
@@ -129,6 +132,7 @@ class Player:
         )
         return transcript(game)
 
+    @checked
     def evaluate(
         self,
         *,
@@ -189,6 +193,7 @@ class Player:
             return policy(Turn(Position.of(position[None, None]), subset, noise, torch.zeros(1, 1)))
 
 
+@checked
 def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: int = 0) -> Player:
     """Return a scripted player by its name, or the players of what lies at a path.
 
@@ -196,8 +201,8 @@ def load_player(name_or_path: str | Path, *, runs: str | Path = "runs", seed: in
     `export` wrote, or a study, by its file, its name below ``runs`` or its folder, whose best trial
     it is. Raises UsageError or CorruptError if it is none of these.
     """
-    if not isinstance(name_or_path, str | Path) or name_or_path == "":
-        raise UsageError(f"a player is given by a name or a path, but this is {name_or_path!r}")
+    if name_or_path == "":
+        raise UsageError("a player is given by a name or a path, but this is ''")
     path = Path(name_or_path)
     if str(name_or_path) in {*HOSTS, *AGENTS}:
         return Player(find_player(path, CPU), seed)

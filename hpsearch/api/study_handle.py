@@ -13,7 +13,7 @@ import numpy as np
 
 from hpsearch import yaml_file
 from hpsearch.api import background, deriving
-from hpsearch.api.arguments import as_list, check_positive
+from hpsearch.api.arguments import as_list, check_positive, checked
 from hpsearch.api.driving import failure_of, find_study
 from hpsearch.api.foreground import drive_here
 from hpsearch.api.study_check import StudyCheck, check_study
@@ -25,9 +25,9 @@ from hpsearch.names import runs_option
 from hpsearch.schema import to_plain
 from hpsearch.study.derived import BredSizes
 from hpsearch.study.requests import Verb
-from hpsearch.study.spec import StudySpec, load_spec
+from hpsearch.study.spec import StudySpec
 from hpsearch.study.state import BUSY, FAILED
-from hpsearch.study.view import INTERRUPTED, Followed
+from hpsearch.study.view import INTERRUPTED, Followed, study_of_file
 from hpsearch.terminal import Terminal, say
 from hpsearch.trainers.config import TrainerConfig
 
@@ -54,6 +54,7 @@ class StudyHandle(StudyReader):
 
     # Letting it run.
 
+    @checked
     def run(self, *, trials: int | None = None) -> "StudyHandle":
         """Run it in this process to its end, or go on with it, and show how far it is.
 
@@ -80,6 +81,7 @@ class StudyHandle(StudyReader):
         study, _ = find_study(self._where, self.runs)
         return background.leave_to_driver(study, self.runs)
 
+    @checked
     def wait(self, seconds: float | None = None) -> str:
         """Wait until it ends, pauses or lacks a driver, at most so long; return its state then."""
         deadline = time.monotonic() + (inf if seconds is None else seconds)
@@ -137,6 +139,7 @@ class StudyHandle(StudyReader):
 
     # What comes of it.
 
+    @checked
     def confirm(
         self,
         *,
@@ -168,6 +171,7 @@ class StudyHandle(StudyReader):
             raise KeyboardInterrupt
         return confirmed
 
+    @checked
     def export(
         self,
         folder: str | Path | None = None,
@@ -205,6 +209,7 @@ def _check_thread(what: str) -> None:
         )
 
 
+@checked
 def open_study(name_or_file: str | Path, runs: str | Path = RUNS) -> StudyHandle:
     """Return the study of a file, or a started one by its name.
 
@@ -212,12 +217,13 @@ def open_study(name_or_file: str | Path, runs: str | Path = RUNS) -> StudyHandle
     """
     study = StudyHandle(name_or_file, Path(runs))
     if study.is_file:
-        load_spec(Path(name_or_file))
+        study_of_file(Path(name_or_file), study.runs)
     else:
         study.view()
     return study
 
 
+@checked
 def create_study(
     spec: StudySpec | Mapping[str, Any],
     path: str | Path,
@@ -266,6 +272,7 @@ def _without_numpy(data: Any) -> Any:
     return data
 
 
+@checked
 def breed(
     studies: Sequence[StudyHandle | str | Path] | StudyHandle | str | Path,
     *,

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpsearch.api import notebook
+from hpsearch.api.arguments import checked
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import StorageUnavailableError, UsageError
 from hpsearch.report.listing import ListedStudy, table_rows
 from hpsearch.report.listing import list_studies as listed_studies
 from hpsearch.report.text import awaited_text, status_summary
 from hpsearch.report.trial_record import TrialRecord, trial_record
-from hpsearch.study.spec import load_spec
-from hpsearch.study.view import StudyView, best_trial, find_awaited, open_view
+from hpsearch.study.view import StudyView, best_trial, find_awaited, open_view, study_of_file
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +46,7 @@ class StudyReader:
 
     @property
     def name(self) -> str:
-        return load_spec(Path(self._where)).spec.name if self.is_file else self._where
+        return study_of_file(Path(self._where), self.runs)[0] if self.is_file else self._where
 
     @property
     def folder(self) -> Path:
@@ -88,6 +88,7 @@ class StudyReader:
         view = self.view()
         return trial_record(view, best_trial(view))
 
+    @checked
     def lineage(self, trial: int | None = None) -> "list[Relative]":
         """Return the line of first parents to a trial of a population, the champion's by default.
 
@@ -106,6 +107,7 @@ class StudyReader:
         """Return the learning curves, the best in colour; needs plotly."""
         return notebook.learning_figure(self.view())
 
+    @checked
     def player(self, trial: int | None = None) -> "Player":
         """Return the players of a trial's newest checkpoint, of the best trial by default."""
         from hpsearch.api.player import load_player  # it loads torch
@@ -118,6 +120,7 @@ class StudyReader:
         return load_player(view.folder.trial(number).root)
 
 
+@checked
 def list_studies(runs: str | Path = RUNS) -> list[ListedStudy]:
     """Return every study that was started below a folder, whatever has become of it."""
     return list(listed_studies(Path(runs)))

@@ -107,17 +107,22 @@ class SlurmExecutor:
     def _choose(self) -> None:
         """Let the next jobs go by the first profile that has room and does not rest.
 
-        If there is none, by the first.
+        If all that have room rest, by the one that has rested longest, as any may take jobs again.
         """
-        indices = range(len(self._allowances))
-        self._next = next((n for n in indices if self._room(n) > 0 and not self._rests(n)), 0)
+        with_room = [n for n in range(len(self._allowances)) if self._room(n) > 0] or [0]
+        self._next = min(with_room, key=self._end_of_rest)
 
     def _room(self, index: int) -> float:
         jobs = self._allowances[index].jobs
         return math.inf if jobs is None else jobs - self._taken[index]
 
     def _rests(self, index: int) -> bool:
-        return time.monotonic() < self._rests_until.get(index, -math.inf)
+        return self._end_of_rest(index) > -math.inf
+
+    def _end_of_rest(self, index: int) -> float:
+        """Return until when a profile rests, -inf if it does not."""
+        end = self._rests_until.get(index, -math.inf)
+        return end if time.monotonic() < end else -math.inf
 
     @property
     def max_jobs(self) -> int | None:
@@ -150,6 +155,7 @@ class SlurmExecutor:
         try:
             ids = self._submit(jobs, index)
             self._most[index] *= 2
+            self._rests_until.pop(index, None)
         except SubmissionRefusedError:
             self._taken[index] -= len(jobs)
             self._most[index] = max(1, len(jobs) // 2)

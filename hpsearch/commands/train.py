@@ -125,6 +125,11 @@ def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
     from hpsearch.trainers.config import read_config
 
     plain = to_plain(yaml_file.load(path))  # copied: what the file says by an alias is one object
+    if isinstance(plain, dict) and {"space", "objectives"} <= plain.keys():
+        remedy = f"run it with: hpsearch run {path}"
+        raise ConfigError(
+            str(path), [f"the file holds a study and no trainer's configuration; {remedy}"]
+        )
     for override in overrides:
         _override(plain, override)
     return read_config(plain, source=str(path))

@@ -10,6 +10,7 @@ This file is the definition. Every kernel equals it bit for bit.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral
 from typing import Final
 
 import torch
@@ -140,8 +141,7 @@ class HostActionEncoder:
     """
 
     def __init__(self, dimension: int) -> None:
-        if not 2 <= dimension <= MAX_DIMENSION:
-            raise ValueError(f"dimension must be in 2..{MAX_DIMENSION}, got {dimension=}")
+        check_range("dimension", dimension, 2, MAX_DIMENSION)
         self.dimension = dimension
         self.num_actions = 2**dimension - dimension - 1
 
@@ -255,14 +255,17 @@ class GameConfig:
     reward: str  # What the host gets for a move, a name in `REWARDS`; the agent gets its negative
 
     def __post_init__(self) -> None:
-        _check_range("dimension", self.dimension, 2, MAX_DIMENSION)
-        _check_range("max_num_points", self.max_num_points, 1, None)
-        _check_range("max_value", self.max_value, 1, MAX_COORDINATE)
-        _check_range("max_steps", self.max_steps, 1, 2**31 - 1)
+        check_range("dimension", self.dimension, 2, MAX_DIMENSION)
+        check_range("max_num_points", self.max_num_points, 1, None)
+        check_range("max_value", self.max_value, 1, MAX_COORDINATE)
+        check_range("max_steps", self.max_steps, 1, 2**31 - 1)
         reward_function(self.reward)
 
 
-def _check_range(name: str, value: int, low: int, high: int | None) -> None:
+def check_range(name: str, value: int, low: int, high: int | None) -> None:
+    """Raise ValueError for what is no whole number from ``low`` to ``high``, both included."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name} must be a whole number, got {name}={value!r}")
     if value < low or (high is not None and value > high):
         upper = "" if high is None else f" and at most {high}"
         raise ValueError(f"{name} must be at least {low}{upper}, got {name}={value}")

@@ -18,6 +18,7 @@ graph, N points, D coordinates.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -31,7 +32,13 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, cpu_loops, default_backend
 from hpsearch.game.kernels.interface import scalar
-from hpsearch.game.rules import MAX_COORDINATE, HostActionEncoder, subset_bits
+from hpsearch.game.rules import (
+    MAX_COORDINATE,
+    MAX_DIMENSION,
+    HostActionEncoder,
+    check_range,
+    subset_bits,
+)
 
 PositionKey = bytes  # the rows of a position in its shared form; empty when the game is over
 Replies = tuple[PositionKey, ...]  # what the agent's answers to one subset lead to
@@ -45,6 +52,7 @@ class Solver:
     """Values of positions in D coordinates; what is proved of one serves the next."""
 
     def __init__(self, dimension: int) -> None:
+        check_range("dimension", dimension, 2, MAX_DIMENSION)
         self.dimension = dimension
         self._coordinates = cpu_loops.unrolled(dimension)
         self._at_least: dict[PositionKey, int] = {}
@@ -64,7 +72,9 @@ class Solver:
         raise ValueError(f"the value exceeds {MAX_DEPTH=}, which is as deep as the solver looks")
 
     def position(self, points: Sequence[Sequence[int]]) -> PositionKey:
-        array = np.array(points)
+        array = np.array(None)
+        with suppress(ValueError):  # rows of several lengths
+            array = np.array(points)
         is_known = array.dtype.kind == "i" and ((array >= 0) & (array <= MAX_COORDINATE)).all()
         if not is_known or array.ndim != 2 or array.shape[1] != self.dimension:
             numbers = f"{self.dimension} natural numbers up to 2^30"

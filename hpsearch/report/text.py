@@ -17,12 +17,14 @@ from hpsearch.report.trial_record import plain_record, trial_record
 from hpsearch.schema import INSTALL_REMEDY
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note
+from hpsearch.study.state import STOPPING
 from hpsearch.study.view import (
     INTERRUPTED,
     STARTING,
     StudyView,
     counts_text,
     setting_text,
+    unfinished_text,
 )
 from hpsearch.study.work import cost, is_compiling, time_left
 from hpsearch.terminal import print_line
@@ -198,6 +200,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         ),
         *driver_lines(summary["driver"]),
         *(awaited_lines(view) if summary["state"] == STARTING else ()),
+        *([unfinished_text(view)] if _is_to_stop(view, summary["state"]) else ()),
         *(last_words(view) if summary["state"] == INTERRUPTED else ()),
     ]
     for line in lines:
@@ -208,6 +211,10 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, unread_text(fault), style="yellow")
     if (best := view.best()) is not None:
         print_best(console, view, best)
+
+
+def _is_to_stop(view: StudyView, status: str) -> bool:
+    return status == INTERRUPTED and view.state.status == STOPPING
 
 
 def population_lines(population: Mapping[str, Any] | None) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from hpsearch import yaml_file
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, meaning
 from hpsearch.cluster.study_dir import StudyDir
@@ -24,7 +25,9 @@ from hpsearch.errors import (
     UsageError,
 )
 from hpsearch.files import MAX_RECORD, read_json
+from hpsearch.names import is_name, runs_option
 from hpsearch.printable import interval_text
+from hpsearch.schema import INSTALL_REMEDY
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog, Lease, Leases
 from hpsearch.study.records import FAIL, Length, Trial, length
@@ -142,8 +145,8 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     """Look at the study of a file, or of a name under ``runs``; UsageError if there is none."""
     path = Path(name_or_file)
     if path.suffix in (".yaml", ".yml"):
-        spec = load_spec(path).spec
-        return _look(spec.name, storage_url(spec.name, spec.storage), path, runs)
+        name, storage = study_of_file(path, runs)
+        return _look(name, storage_url(name, storage), path, runs)
     where = read_study_note(StudyDir(runs / name_or_file).spec)
     if where is None:
         names = started_studies(runs)
@@ -155,6 +158,22 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
         )
     url = storage_url(where["name"], where["storage"])
     return _look(where["name"], url, Path(where["file"]), runs)
+
+
+def study_of_file(path: Path, runs: Path) -> tuple[str, str]:
+    """Return name and storage of a file's study, of a started one also without its packages."""
+    try:
+        spec = load_spec(path).spec
+        return spec.name, spec.storage
+    except ConfigError as error:
+        # All that is wrong must be parts of packages that are not here.
+        if not all(problem.endswith(INSTALL_REMEDY) for problem in error.problems):
+            raise
+        name = str(yaml_file.load(path).get("name"))
+        note = read_study_note(StudyDir(runs / name).spec) if is_name(name) else None
+        if note is None or Path(note["file"]) != path.absolute():
+            raise
+        return note["name"], note["storage"]
 
 
 def unstarted_view(path: Path, runs: Path) -> StudyView:
@@ -256,6 +275,18 @@ def standing_text(state: StudyState) -> str:
 def standing_line(view: StudyView) -> str:
     """Return a study's name, the status that its driver gave it, and its trials by state."""
     return f"{view.name}: {view.state.status}, {standing_text(view.state)}"
+
+
+def unfinished_text(view: StudyView) -> str:
+    """Return who finishes what has begun in a study that is to stop and has no driver."""
+    where = runs_option(view.folder.root.parent)
+    drive, cancel = (f"hpsearch {verb} {view.name}{where}" for verb in ("drive", "cancel"))
+    if not view.study.is_whole:
+        drive = f"one needs the packages that hpsearch status {view.name}{where} names: {drive}"
+    return (
+        "it is to stop, but no driver is there to finish what has begun; let one do that, by "
+        f"{drive}, or end it at once by {cancel}"
+    )
 
 
 class Followed:

@@ -139,7 +139,7 @@ def test_a_role_or_size_that_a_player_does_not_know_is_refused(pair):
 def test_what_is_no_player_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nothing is no folder; name a checkpoint"):
         hpsearch.load_player(tmp_path / "nothing")
-    with pytest.raises(UsageError, match="a player is given by a name or a path, but this is 5"):
+    with pytest.raises(UsageError, match="name_or_path must be a text or a path, but is 5"):
         hpsearch.load_player(5)
     with pytest.raises(UsageError, match="a player is given by a name or a path, but this is ''"):
         hpsearch.load_player("")

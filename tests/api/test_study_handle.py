@@ -1,6 +1,7 @@
 """A study from Python: made, run, looked at, exported; beside what the command line says."""
 
 import json
+import re
 import sys
 from contextlib import chdir
 from threading import Thread
@@ -119,6 +120,11 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         study.retry(kinds="oom")
     with pytest.raises(UsageError, match="values are a dict by dotted path, but are 'a'"):
         study.enqueue("a")
+    for verb in ("nosuch", "retry", None, b"x", []):
+        with pytest.raises(
+            UsageError, match=r"unknown request .*; valid: cancel, pause, resume, s"
+        ):
+            study.request(verb)
     with pytest.raises(UsageError, match="name at least one study"):
         package.breed([])
     for trials in ("9", [0, "9"], 0.5, True, b"9", np.array(0.5)):
@@ -134,13 +140,47 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         package.load_player("tinny")
     with pytest.raises(ConfigError, match=r"train it with: hpsearch train tiny_trainer\.yaml"):
         package.load_player("tiny_trainer.yaml")
-    with pytest.raises(UsageError, match="members must be a whole number of at least 1, got 'x'"):
-        package.breed("tiny", members="x")
+    with pytest.raises(UsageError, match="members must be a whole number of at least 1, got 0"):
+        package.breed("tiny", members=0)
     caught = []
     thread = Thread(target=lambda: caught.append(refused_run(study)))
     thread.start()
     thread.join()
     assert "leave the study to a driver by submit" in caught[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda study: package.open_study("tiny", runs=3),
+            "runs must be a text or a path, but is 3",
+        ),
+        (lambda study: package.list_studies(None), "runs must be a text or a path, but is None"),
+        (lambda study: package.create_study({}, 3), "path must be a text or a path, but is 3"),
+        (lambda study: package.breed("tiny", name=2.5), "name must be a text or None, but is 2.5"),
+        (lambda study: package.load_player("tiny", seed="x"), "seed must be a whole number, but"),
+        (lambda study: package.cross_play(3), "players must be a study, a player, or the name"),
+        (lambda study: package.cross_play("tiny", games=2.5), "games must be a whole number, but"),
+        (lambda study: package.cross_play("tiny", panel="x"), "panel must be True or False, but"),
+        (lambda study: package.cross_play("tiny", device="x"), "device must be one that torch k"),
+        (lambda study: study.player(True), "trial must be a whole number or None, but is True"),
+        (lambda study: study.player().play("random", []), "agent must be a player, as load_player"),
+        (lambda study: study.wait("x"), "seconds must be a number or None, but is 'x'"),
+        (lambda study: study.export(3), "folder must be a text or a path or None, but is 3"),
+        (lambda study: study.export(pareto="x"), "pareto must be True or False, but is 'x'"),
+        (
+            lambda study: package.create_study(
+                with_changes(STUDY, {"seed": object}), "other.yaml", base=TRAINER
+            ),
+            "a file cannot hold <class 'object'>; give plain data",
+        ),
+    ],
+)
+def test_arguments_of_wrong_types_are_refused(study, call, sentence):
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        call(study)
 
 
 def refused_run(study) -> str:

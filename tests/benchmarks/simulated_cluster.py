@@ -62,7 +62,8 @@ from virtual_job import Course, teaches_nothing  # noqa: E402
 
 from hpsearch import yaml_file  # noqa: E402
 from hpsearch.schema import apply  # noqa: E402
-from hpsearch.study.driver import Driver, open_driver  # noqa: E402
+from hpsearch.study.driver import Driver  # noqa: E402
+from hpsearch.study.opening import open_driver  # noqa: E402
 from hpsearch.study.spec import Study, load_spec  # noqa: E402
 from hpsearch.trainers.config import TrainerConfig  # noqa: E402
 

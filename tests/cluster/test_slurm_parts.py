@@ -377,6 +377,26 @@ def test_a_profile_that_refuses_jobs_rests(by_two, tmp_path: Path, monkeypatch) 
     assert executor.num_threads == 2, "the big one is full"
 
 
+def test_where_all_profiles_rest_they_are_asked_in_turn(by_two, tmp_path, monkeypatch) -> None:
+    executor, jobs = by_two
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("hpsearch.cluster.slurm.time", clock)
+    (tmp_path / "sbatch.refuses").write_text("big small")
+    asked_for = []
+    for _ in range(4):
+        asked_for.append(executor.num_threads)
+        with pytest.raises(SubmissionRefusedError):
+            executor.submit(jobs[:1])
+        now[0] += 1.0
+    assert asked_for == [8, 2, 8, 2]
+    (tmp_path / "sbatch.refuses").write_text("small")
+    executor.submit(jobs[:1])
+    (tmp_path / "squeue.queue").write_text("")
+    executor.look(asked(1))
+    assert executor.max_jobs == 2, "the big one rests no more, the small one does"
+
+
 def test_jobs_of_which_sbatch_said_nothing_take_room(by_two, tmp_path: Path) -> None:
     executor, jobs = by_two
     (tmp_path / "sbatch").write_text(

@@ -31,8 +31,9 @@ from hpsearch.audit.ledger import read_ledger
 from hpsearch.schema import apply
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
-from hpsearch.study.driver import Driver, open_driver
+from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, EventLog, Lease
+from hpsearch.study.opening import open_driver
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING, StudyState
 from hpsearch.study.url import storage_url

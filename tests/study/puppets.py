@@ -29,7 +29,7 @@ from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.errors import ConflictError
-from hpsearch.study import driver as drivers
+from hpsearch.study import opening
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
@@ -210,7 +210,7 @@ class World:
     @contextmanager
     def open(self) -> Iterator[Driver]:
         """Give a driver that has begun."""
-        with drivers.open_driver(
+        with opening.open_driver(
             self.study,
             self.study.path.parent / "runs",
             Hands(self.cluster),
@@ -374,8 +374,8 @@ def _follow_leases(patch: pytest.MonkeyPatch, world: World) -> None:
     patch.setattr(Leases, "acquire", acquired)
     patch.setattr(Leases, "renew", renewed)
     patch.setattr(Leases, "release", released)
-    patch.setattr(drivers, "own_name", lambda: _name())
-    patch.setattr(drivers, "is_dead", lambda name: name in world.known_dead)
+    patch.setattr(opening, "own_name", lambda: _name())
+    patch.setattr(opening, "is_dead", lambda name: name in world.known_dead)
 
 
 def _hold(lease: Lease) -> Lease:

@@ -23,7 +23,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.study import requests
-from hpsearch.study.driver import open_driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING
 from hpsearch.trainers.checkpoint_name import MANIFEST

@@ -32,8 +32,9 @@ from hpsearch.cluster.executor import JobStatus, SchedulerSilentError
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
-from hpsearch.study.driver import Driver, open_driver
+from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Leases
+from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.requests import is_dead, own_name
 from hpsearch.study.spec import Study

@@ -13,7 +13,7 @@ from hpsearch.api.driving import study_to_resume
 from hpsearch.audit import descent
 from hpsearch.errors import ConfigError, UsageError
 from hpsearch.population.fitness import by_values
-from hpsearch.study.driver import open_driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.spec import load_spec
 from hpsearch.study.spec_warnings import example_trial
 from hpsearch.study.stored_spec import HOW_A_PROGRAM_RUNS, spec_hash, spec_json, stored_study

@@ -25,7 +25,8 @@ from hpsearch.api.steering import read_settings
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.study import requests
-from hpsearch.study.driver import Driver, open_driver
+from hpsearch.study.driver import Driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.options import ListedOptions, RandomOptions
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study

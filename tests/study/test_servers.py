@@ -21,11 +21,10 @@ from servers import PASSWORD, Server, plain_trials
 from tried import tried
 
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
-from hpsearch.study import driver as drivers
-from hpsearch.study import engine, recorder, snapshots
+from hpsearch.study import engine, opening, recorder, snapshots
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.driver import open_driver
 from hpsearch.study.events import Event, EventLog, Leases
+from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import Outage
 from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state
 from hpsearch.study.spec import Study
@@ -336,7 +335,7 @@ def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the lease could not be given back, so its end is waited for."""
-    for module in (drivers, recorder):
+    for module in (opening, recorder):
         monkeypatch.setattr(module, "LEASE_SECONDS", 4.0)
     assert engine.persist.__kwdefaults__ is not None
     monkeypatch.setitem(engine.persist.__kwdefaults__, "patience", 0.2)

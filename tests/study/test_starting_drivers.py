@@ -120,8 +120,9 @@ def test_stopping_without_a_driver_says_who_finishes_what_has_begun(tmp_path, ca
     with opened(study, FakeExecutor()) as driver:
         driver.tick()
     assert stop().endswith(
-        "no driver is there to finish what has begun; hpsearch drive quick --runs "
-        f"{runs} does, and hpsearch cancel quick --runs {runs} ends it at once\n"
+        "it is to stop, but no driver is there to finish what has begun; let one do that, by "
+        f"hpsearch drive quick --runs {runs}, or end it at once by hpsearch cancel quick --runs "
+        f"{runs}\n"
     )
     view = open_view("quick", runs)
     assert (view.state.status, view.status) == ("stopping", "interrupted")
