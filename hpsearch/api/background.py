@@ -65,13 +65,13 @@ def request(view: StudyView, runs: Path, verb: Verb) -> None:
     if verb not in ("pause", "resume", "stop", "cancel"):
         raise UsageError(unknown_name("request", verb, ("pause", "resume", "stop", "cancel")))
     study = study_to_resume(view) if verb == "resume" else view.study
-    _refuse_what_changes_nothing(view, study, verb)
+    refuse_what_changes_nothing(view, study, verb)
     if verb == "resume" and not view.is_driven:
         check_submission(study, view.folder, with_driver=True)
     ask(view, study, runs, Request(verb))
 
 
-def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
+def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
     name, status = view.name, view.state.status
     is_over, grows = status in {FINISHED, FAILED, STOPPED, CANCELLED}, _grows(view.study, study)
     if verb in ("pause", "stop", "cancel") and is_over:
