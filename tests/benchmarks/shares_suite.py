@@ -21,7 +21,7 @@ from training_suites import dqn_step, ppo_step, sizes_of
 from hpsearch.game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.stream import Stream
-from hpsearch.trainers import learner, ppo
+from hpsearch.trainers import layers_cpu, learner, ppo
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.graphs import SWITCH
@@ -114,7 +114,10 @@ class PartClock:
         kernel = BACKENDS[default_backend(self._device)]
         parts: list[tuple[object, str, str]] = [
             (Network, "_apply", "networks, forward"),
+            (Network, "update_pass", "networks, forward"),
+            (Network, "differentiable_pass", "networks, forward"),
             (Network, "gradients", "networks, backward"),
+            (layers_cpu, "gradients", "networks, backward"),
             (Adam, "step", "optimizer"),
             (learner, "clipping", "optimizer"),
             (ReplayBuffer, "add", "memory"),
