@@ -417,6 +417,7 @@ def test_a_study_is_read_without_its_packages(tmp_path: Path) -> None:
 def test_a_study_is_ended_without_its_packages(tmp_path: Path, monkeypatch) -> None:
     write_package(tmp_path / "package", POINTS, {"tried_parts": SOURCE})
     write_study(tmp_path, {"sampler": {"name": "uniform"}, "pruner": {"name": "patient"}})
+    write_trainer(tmp_path, {"reward": "removed"})
     runs, executor = tmp_path / "runs", FakeExecutor()
     monkeypatch.chdir(tmp_path)  # where the database lies
     monkeypatch.setattr(driving, "build_executor", lambda study, folder: executor)

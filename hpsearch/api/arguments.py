@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Final, ParamSpec, TypeVar, get_args
+from typing import Any, Final, ParamSpec, TypeVar, cast, get_args
 
 from hpsearch.errors import MAX_SHOWN, UsageError
 
@@ -42,6 +42,7 @@ NUMBERS: Final[Mapping[type, type]] = {int: Integral, float: Real}  # numpy's to
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function refuse arguments of other types than its signature names, by UsageError.
 
+    It gets Python's numbers for numpy's.
     Types that are written as texts, and what collections hold, it does not look at.
     """
     parameters = signature(function).parameters
@@ -54,9 +55,19 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             if valid and not any(_is_one(value, each) for each in valid):
                 words = " or ".join(WORDS.get(each, f"a {each.__name__}") for each in valid)
                 raise UsageError(f"{name} must be {words}, but is {repr(value)[:MAX_SHOWN]}")
-        return function(*args, **kwargs)
+        plain = {name: _plain(value) for name, value in kwargs.items()}
+        return cast(Callable[..., R], function)(*map(_plain, args), **plain)
 
     return call
+
+
+def _plain(value: object) -> object:
+    """Return Python's number for numpy's, which files cannot hold."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def _classes(annotation: Any) -> tuple[type, ...]:

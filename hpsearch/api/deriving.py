@@ -242,7 +242,7 @@ def begin_bred(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"{', '.join(twice)} is named twice; name each study once")
-    name = name or f"{names[0]}{derived.BRED_SUFFIX}"
+    name = f"{names[0]}{derived.BRED_SUFFIX}" if name is None else name
     if not is_name(name):
         raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give another one")
     folder = StudyDir((runs / name).absolute())

@@ -73,7 +73,7 @@ def _threads(study: Study, options: LocalOptions, at_once: int) -> int:
     """Return the threads of each rank, of which ``at_once`` jobs run side by side."""
     if options.cpus_per_job is not None:
         return max(1, options.cpus_per_job // options.ranks)
-    if study.is_program:
+    if study.is_program or not study.is_whole:  # nothing is submitted for one that is not
         return max(1, num_cores() // at_once)
     bases = (read_config(base, source="the study's base") for base in study.bases.values())
     return max(

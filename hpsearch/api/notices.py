@@ -96,8 +96,9 @@ def due_notices(view: StudyView, occasion: Occasion | None, place: int | None) -
         if (occasion is None or occasion in notice.on) and place in (None, number)
     ]
     if not notices:
+        which = "" if place is None else f" {place}"
         when = "" if occasion is None else f" of {occasion}"
-        raise UsageError(f"{view.study.path} asks for no notice{when}; see its key notify")
+        raise UsageError(f"{view.study.path} asks for no notice{which}{when}; see its key notify")
     return notices
 
 

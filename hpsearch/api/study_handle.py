@@ -135,7 +135,7 @@ class StudyHandle(StudyReader):
         """
         if not isinstance(params, Mapping):
             raise UsageError(f"values are a dict by dotted path, but are {params!r}")
-        background.enqueue(self.view(), self.runs, params)
+        background.enqueue(self.view(), self.runs, _without_numpy(dict(params)))
 
     # What comes of it.
 

@@ -38,6 +38,9 @@ class SchedulerUnreachableError(SchedulerSilentError):
 class SubmissionRefusedError(Exception):
     """The executor took none of the jobs, and will not take them later by itself."""
 
+    has_alternative = False
+    """whether it would ask for the next ones in another way, which has not been tried yet"""
+
 
 class Executor(Protocol):
     """What the driver needs of a place where jobs run.

@@ -73,6 +73,7 @@ class SlurmExecutor:
         self._taken = Counter[int]()
         """by profile's index, jobs that waited or ran at the last look, or were submitted since"""
         self._rests_until: dict[int, float] = {}  # by the index of a profile that refused jobs
+        self._refused: set[int] = set()  # indices of profiles that refused jobs, one after another
         self._most = [math.inf] * len(allowances)
         """by profile, jobs that one submission may hold; halved by refusals"""
         self._next = 0
@@ -156,10 +157,16 @@ class SlurmExecutor:
             ids = self._submit(jobs, index)
             self._most[index] *= 2
             self._rests_until.pop(index, None)
-        except SubmissionRefusedError:
+            self._refused.clear()
+        except SubmissionRefusedError as error:
             self._taken[index] -= len(jobs)
             self._most[index] = max(1, len(jobs) // 2)
             self._rests_until[index] = time.monotonic() + REST_SECONDS
+            self._refused.add(index)
+            self._choose()
+            error.has_alternative = self._next not in self._refused
+            if not error.has_alternative:
+                self._refused.clear()  # all have been asked, and are asked again after a pause
             raise
         finally:
             self._choose()

@@ -124,7 +124,8 @@ class Jobs(DriverPart):
         except SubmissionRefusedError as error:
             self.refusal = str(error)
             self._batch = max(1, len(jobs) // 2)
-            self._pause_submissions()
+            if not error.has_alternative:
+                self._pause_submissions()
             self._withdraw([self.state.jobs[job.name] for job in jobs])
         except SchedulerSilentError as error:
             self.refusal = f"it is not known whether the jobs were taken ({error})"

@@ -3,14 +3,15 @@
 import hashlib
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpsearch.errors import ConfigError
 from hpsearch.population.operators.options import Clone, OperatorOptions
-from hpsearch.programs.config import PROGRAM
-from hpsearch.schema import field_hints, read, read_hint, to_plain
+from hpsearch.programs.config import PROGRAM, read_trial_config
+from hpsearch.schema import INSTALL_REMEDY, field_hints, read, read_hint, to_plain
 from hpsearch.study import options
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study, StudySpec
@@ -57,15 +58,27 @@ def readable_study(text: str, path: Path) -> tuple[Study, tuple[str, ...]]:
     Parts that cannot be read, as their package is not here or another version, are left out where
     results can be understood without them. Raises ConfigError if the rest cannot be read.
     """
+    faults: list[str] = []
     try:
-        return stored_study(text, path), ()
+        study = stored_study(text, path)
     except ConfigError as error:
+        faults += error.problems
         try:
-            readable = json.dumps(_without_unreadable(json.loads(text)))
-            study = replace(stored_study(readable, path), is_whole=False)
-            return study, tuple(error.problems)
+            study = stored_study(json.dumps(_without_unreadable(json.loads(text))), path)
         except ConfigError:
             raise error from None  # not what leaving parts out has made wrong
+    faults += _missing_of_bases(study)
+    return replace(study, is_whole=not faults), tuple(faults)
+
+
+def _missing_of_bases(study: Study) -> Iterator[str]:
+    """Yield the parts of packages that are not here and that configurations name."""
+    for algorithm, base in study.bases.items():
+        try:
+            read_trial_config(base, source="")
+        except ConfigError as error:
+            missing = (fault for fault in error.problems if fault.endswith(INSTALL_REMEDY))
+            yield from (f"base.{algorithm}.{fault}" for fault in missing)
 
 
 def _without_unreadable(data: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -57,7 +58,6 @@ class Trials:
         self._study_id = storage.get_study_id_from_name(study.spec.name)
         self._configs: dict[int, TrialConfig] = {}  # by trial, until it is told
         self._lengths: dict[int, _Length] = {}  # likewise
-        self._shapes = Shapes(study)
         self._orphans: list[int] | None = None  # created and not recorded; None: not looked up
         self.metric_names = tuple(objective.metric for objective in study.spec.objectives)
 
@@ -217,6 +217,10 @@ class Trials:
     def shape(self, trial: Trial) -> str:
         """Return a name of the trial's shape; trials of one shape can train together."""
         return self._shapes.of(trial, self.config)
+
+    @cached_property
+    def _shapes(self) -> "Shapes":
+        return Shapes(self._study)
 
     @property
     def never_prunes(self) -> bool:

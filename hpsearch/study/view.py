@@ -281,11 +281,12 @@ def unfinished_text(view: StudyView) -> str:
     """Return who finishes what has begun in a study that is to stop and has no driver."""
     where = runs_option(view.folder.root.parent)
     drive, cancel = (f"hpsearch {verb} {view.name}{where}" for verb in ("drive", "cancel"))
+    packages = ""
     if not view.study.is_whole:
-        drive = f"one needs the packages that hpsearch status {view.name}{where} names: {drive}"
+        packages = f"install the packages that hpsearch status {view.name}{where} names, and "
     return (
-        "it is to stop, but no driver is there to finish what has begun; let one do that, by "
-        f"{drive}, or end it at once by {cancel}"
+        f"it is to stop, but no driver is there to finish what has begun; {packages}let one do "
+        f"that, by {drive}, or end it at once by {cancel}"
     )
 
 

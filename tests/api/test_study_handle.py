@@ -140,6 +140,13 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         package.load_player("tinny")
     with pytest.raises(ConfigError, match=r"train it with: hpsearch train tiny_trainer\.yaml"):
         package.load_player("tiny_trainer.yaml")
+    with pytest.raises(UsageError, match="tiny has begun 3 trials, so a total of 2 is too low"):
+        study.run(trials=np.int64(2))
+    with pytest.raises(UsageError, match="has begun all 3 trials of its budget"):
+        study.enqueue({"host.gamma": np.float32(0.9)})
+    with pytest.raises(UsageError, match="but this is ''"):
+        package.breed("tiny", name="")
+    assert package.cross_play("tiny", games=np.int64(4), seed=np.int64(1)).to_dict()["games"] == 4
     with pytest.raises(UsageError, match="members must be a whole number of at least 1, got 0"):
         package.breed("tiny", members=0)
     caught = []

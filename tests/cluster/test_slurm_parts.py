@@ -385,11 +385,12 @@ def test_where_all_profiles_rest_they_are_asked_in_turn(by_two, tmp_path, monkey
     (tmp_path / "sbatch.refuses").write_text("big small")
     asked_for = []
     for _ in range(4):
-        asked_for.append(executor.num_threads)
-        with pytest.raises(SubmissionRefusedError):
+        threads = executor.num_threads
+        with pytest.raises(SubmissionRefusedError) as refused:
             executor.submit(jobs[:1])
+        asked_for.append((threads, refused.value.has_alternative))
         now[0] += 1.0
-    assert asked_for == [8, 2, 8, 2]
+    assert asked_for == [(8, True), (2, False)] * 2
     (tmp_path / "sbatch.refuses").write_text("small")
     executor.submit(jobs[:1])
     (tmp_path / "squeue.queue").write_text("")

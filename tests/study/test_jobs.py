@@ -3,9 +3,11 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from drives import Clock, check_books, drive, new_study, opened, stored_events
@@ -96,6 +98,27 @@ def test_after_a_refusal_it_waits_longer_each_time(study: Study) -> None:
             driver.tick()
             clock.now += 1
     assert clock.now - began == pytest.approx(10 + 20 + 40 + 80 + 160 + 300, abs=5)
+
+
+def test_after_a_refusal_another_way_is_tried_without_a_pause(study: Study) -> None:
+    class OfTwo(FakeExecutor):
+        times: ClassVar[list[float]] = []
+
+        def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
+            self.times.append(clock.now)
+            if len(self.times) < 5:
+                error = SubmissionRefusedError("full")
+                error.has_alternative = len(self.times) % 2 == 1
+                raise error
+            return super().submit(jobs)
+
+    executor, clock = OfTwo(), Clock()
+    with opened(study, executor, clock) as driver:
+        while len(executor.times) < 5:
+            driver.tick()
+            clock.now += 1
+    waits = [after - before for before, after in pairwise(executor.times)]
+    assert waits[:4] == pytest.approx([0, 10, 0, 20], abs=2)
 
 
 def test_what_a_job_occupied_is_known(study: Study) -> None:

@@ -7,11 +7,12 @@ A driver that dies in between leaves a match that the next one judges alike by t
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
+from functools import cached_property
 from math import ceil
 
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
-from hpsearch.programs.config import ProgramConfig, read_trial_config
+from hpsearch.programs.config import ProgramConfig, TrialConfig, read_trial_config
 from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch, learned_roles
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
@@ -40,8 +41,11 @@ class Breeder(DriverPart):
         self._pilots = pilots
         self._limits = limits
         self._judge = Judge(self._study, options, self._trials)
+
+    @cached_property
+    def _config(self) -> TrialConfig:
         (base,) = self._study.bases.values()
-        self._config = read_trial_config(base, source="base")
+        return read_trial_config(base, source="base")
 
     @property
     def _population(self) -> PopulationRecord:
