@@ -57,7 +57,8 @@ def rank(trainer: AnyTrainer) -> int:
 def slow_down(trainer: AnyTrainer) -> None:
     if trainer.ranks.rank == 1:
         learn = trainer._learn
-        trainer._learn = lambda: (time.sleep(0.1), learn())
+        # Longer than other programs keep a rank waiting for a core.
+        trainer._learn = lambda: (time.sleep(0.5), learn())
 
 
 def main(config: str, *cases: str) -> None:
