@@ -11,21 +11,6 @@ from typing import Any, Final, ParamSpec, TypeVar, cast, get_args
 
 from hpsearch.errors import MAX_SHOWN, UsageError
 
-
-def as_list(name: str, given: object, types: tuple[type, ...], what: str) -> list[Any]:
-    """Return one or several of some ``types`` as a list; ``what`` says what one of them is.
-
-    Raises UsageError for anything else.
-    """
-    several = [given]
-    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, *types)):
-        with suppress(TypeError):  # an array without axes
-            several = [*given]
-    if all(isinstance(each, types) and not isinstance(each, bool) for each in several):
-        return several
-    raise UsageError(f"{name} must be {what}, or a list of them, but is {repr(given)[:MAX_SHOWN]}")
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 WORDS: Final[Mapping[type, str]] = {
@@ -42,8 +27,8 @@ NUMBERS: Final[Mapping[type, type]] = {int: Integral, float: Real}  # numpy's to
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function refuse arguments of other types than its signature names, by UsageError.
 
-    It gets Python's numbers for numpy's.
-    Types that are written as texts, and what collections hold, it does not look at.
+    It gets Python's numbers for numpy's. Types that are written as texts, and what collections
+    hold, are not looked at.
     """
     parameters = signature(function).parameters
     classes = {name: _classes(own.annotation) for name, own in parameters.items()}
@@ -83,6 +68,20 @@ def _is_one(value: object, valid: type) -> bool:
     if isinstance(value, bool):
         return valid is bool
     return isinstance(value, NUMBERS.get(valid, valid))
+
+
+def as_list(name: str, given: object, types: tuple[type, ...], what: str) -> list[Any]:
+    """Return one or several of some ``types`` as a list; ``what`` says what one of them is.
+
+    Raises UsageError for anything else.
+    """
+    several = [given]
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes, *types)):
+        with suppress(TypeError):  # an array without axes
+            several = [*given]
+    if all(isinstance(each, types) and not isinstance(each, bool) for each in several):
+        return several
+    raise UsageError(f"{name} must be {what}, or a list of them, but is {repr(given)[:MAX_SHOWN]}")
 
 
 def check_positive(**numbers: int | None) -> None:

@@ -62,8 +62,8 @@ def request(view: StudyView, runs: Path, verb: Verb) -> None:
     Raises UsageError for another verb, where nothing would change, or where a scheduler would not
     take the jobs of a study that is to go on.
     """
-    if verb not in ("pause", "resume", "stop", "cancel"):
-        raise UsageError(unknown_name("request", verb, ("pause", "resume", "stop", "cancel")))
+    if verb not in (valid := ("pause", "resume", "stop", "cancel")):
+        raise UsageError(unknown_name("request", verb, valid))
     study = study_to_resume(view) if verb == "resume" else view.study
     refuse_what_changes_nothing(view, study, verb)
     if verb == "resume" and not view.is_driven:
