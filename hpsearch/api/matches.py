@@ -78,6 +78,8 @@ def cross_play(
     check_positive(top=top)
     known = (str, Path, StudyHandle, Player)
     listed = as_list("players", players, known, "a study, a player, or the name or place of one")
+    if not listed:
+        raise UsageError("name at least one player, such as zeillinger")
     names = [_name(player) for player in listed]
     others, bundles = take_bundles(names, Path(runs), how.device)
     found = find_players(

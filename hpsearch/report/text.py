@@ -331,10 +331,13 @@ def last_words(view: StudyView) -> list[str]:
 
 def failures_lines(view: StudyView) -> list[str]:
     shown, num_failed = view.state.tally.newest_failed, view.state.tally.failed.total()
-    lines = []
+    lines, logs = list[str](), set[tuple[str, ...]]()
     for trial in (view.state.trials[number] for number in sorted(shown)):
         lines.append(f"trial {trial.number} failed ({trial.failure}): {trial.message}")
-        lines += [f"    {line}" for loss in trial.losses[-1:] for line in loss.log]
+        log = trial.losses[-1].log if trial.losses else ()
+        # What a job printed last is the same for all its trials.
+        lines += [f"    {line}" for line in log if log not in logs]
+        logs.add(log)
     if num_failed > len(shown):
         every = f"hpsearch trials {view.name} --json"
         lines.append(f"{num_failed - len(shown):,} more trials failed before; see: {every}")

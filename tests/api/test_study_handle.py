@@ -168,6 +168,7 @@ def test_requests_and_their_refusals_are_those_of_the_commands(study, capsys):
         (lambda study: package.create_study({}, 3), "path must be a text or a path, but is 3"),
         (lambda study: package.breed("tiny", name=2.5), "name must be a text or None, but is 2.5"),
         (lambda study: package.load_player("tiny", seed="x"), "seed must be a whole number, but"),
+        (lambda study: package.cross_play([]), "name at least one player, such as zeillinger"),
         (lambda study: package.cross_play(3), "players must be a study, a player, or the name"),
         (lambda study: package.cross_play("tiny", games=2.5), "games must be a whole number, but"),
         (lambda study: package.cross_play("tiny", panel="x"), "panel must be True or False, but"),

@@ -206,19 +206,22 @@ def test_what_a_study_costs_and_what_was_lost(story, tmp_path):
 
 
 def test_the_last_words_stand_under_a_failure(story):
-    story.ask(0)
-    story.run(0, job="00001")
-    story.add(
-        "told", 0, state="failed", value=None, metrics={}, failure="code", message="no such layer"
-    )
-    story.add(
-        "attempt_ended", 0, 1, status="failed", kind="code", message="", step=0,
-        log=["Traceback", "[no such] layer"],
-    )  # fmt: skip
+    for number in range(2):  # of one job, whose last words are the same
+        story.ask(number)
+        story.run(number, job=f"0000{number}")
+        story.add(
+            "told", number, state="failed", value=None, metrics={}, failure="code",
+            message="no such layer",
+        )  # fmt: skip
+        story.add(
+            "attempt_ended", number, 1, status="failed", kind="code", message="", step=0,
+            log=["Traceback", "[no such] layer"],
+        )  # fmt: skip
     summary = status_summary(story.view)
     lines = printed(lambda console: print_status(console, story.view, summary)).splitlines()
     at = lines.index("trial 0 failed (code): no such layer")
-    assert lines[at + 1 : at + 3] == ["    Traceback", "    [no such] layer"]
+    once = ["    Traceback", "    [no such] layer", "trial 1 failed (code): no such layer"]
+    assert lines[at + 1 :] == once
 
 
 def test_the_log_has_a_line_an_event(tmp_path):
