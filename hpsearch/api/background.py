@@ -193,8 +193,9 @@ def retry(view: StudyView, runs: Path, kinds: Collection[str], numbers: Collecti
     known = ["1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"]
     unknown = ["any that failed since its last driver looked"] if may_have_failed else []
     trials = " and ".join([*(known if chosen else []), *unknown])
-    # What made them fail may have been mended in the file, which a driver reads when it begins.
-    study = view.whole_study() if view.is_driven else study_to_resume(view)
+    # What made them fail may have been mended in the file, which a driver reads when it begins; one
+    # that is there has what may be missing here.
+    study = view.study if view.is_driven else study_to_resume(view)
     if not view.is_driven:
         check_submission(study, view.folder, with_driver=True)
     print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")

@@ -1,5 +1,6 @@
 """Who may drive a study, and what a study may not be opened as."""
 
+import gc
 import socket
 import subprocess
 import sys
@@ -335,6 +336,13 @@ def test_a_long_tick_keeps_the_lease(tmp_path: Path) -> None:
         assert clock.now - began >= 100  # started, three trials, a job
         with pytest.raises(ConflictError), opened(study, FakeExecutor(), clock):
             pass
+
+
+def test_circles_are_looked_for_rarely_while_a_study_is_open(tmp_path: Path) -> None:
+    before = gc.get_threshold()
+    with opened(new_study(tmp_path), FakeExecutor()):
+        assert all(now > usual for now, usual in zip(gc.get_threshold(), before, strict=True))
+    assert gc.get_threshold() == before
 
 
 # Whose study it is.
