@@ -45,9 +45,9 @@ def _back_up(
 def differentiate(
     net: Network, features: Tensor, targets: Targets, out: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    values, pull_back = net.differentiable_pass(features)
+    (values,), pull_back = net.differentiable_pass(features, training=True)
     loss, value, error, grad_values = temporal_difference(values, targets)
-    pull_back(grad_values, out)
+    pull_back([grad_values], out)
     return loss, value, error
 
 

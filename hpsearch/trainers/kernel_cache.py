@@ -21,10 +21,11 @@ from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.rules import GameConfig
-from hpsearch.trainers import dqn_cpu, moves_cpu
+from hpsearch.trainers import dqn_cpu, moves_cpu, ppo_cpu
 from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
+from hpsearch.trainers.ppo_loss import LossCoefficients, Moves
 
 LONGEST_SECONDS = 120.0
 """for which others wait: a process that is killed lets go of its lock, but one may be stopped"""
@@ -65,7 +66,7 @@ def _mark(dimension: int) -> Path | None:
     if folder is None:
         return None
     total = hashlib.sha256()
-    for module in (interface, cpu_loops, random, rules, adam_cpu, moves_cpu, dqn_cpu):
+    for module in (interface, cpu_loops, random, rules, adam_cpu, moves_cpu, dqn_cpu, ppo_cpu):
         total.update(Path(str(module.__file__)).read_bytes())
     # As numba does: programs of one processor are none of another one.
     about = (
@@ -108,6 +109,8 @@ def _use_all(dimension: int) -> None:
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
+    moves = Moves(row[None], true[None], ints, row, row, row, row)
+    ppo_cpu.losses(row[None], row, moves, LossCoefficients(row, row, number, number))
 
 
 if __name__ == "__main__":

@@ -293,8 +293,16 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
     return y
 
 
-def gradients(tapes: Sequence[Tape], grad_values: Tensor, out: Tensor) -> Tensor:
-    """Fill ``out`` (P, W) with the derivatives of all weights, by those of the values (P, R, O)."""
-    derived = [tape.derive(rows)[1] for tape, rows in zip(tapes, grad_values, strict=True)]
+def gradients(
+    tapes: Sequence[Sequence[Tape]], grad_values: Sequence[Tensor], out: Tensor
+) -> Tensor:
+    """Fill ``out`` (P, W) with the derivatives of all weights, and return it.
+
+    They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
+    the ``tapes``.
+    """
+    by_tower = [zip(*tower, strict=True) for tower in zip(tapes, grad_values, strict=True)]
+    passes = [one for member in zip(*by_tower, strict=True) for one in member]
+    derived = [tape.derive(rows)[1] for tape, rows in passes]
     torch.cat([part.reshape(-1) for parts in derived for part in parts], out=out.view(-1))
     return out

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import layers_cpu
+from hpsearch.trainers.config.players import FlattenEncoder
 from hpsearch.trainers.config.weight_layout import (
     Affine,
     Inputs,
@@ -99,9 +100,9 @@ class _ByMember:
     layers: Sequence[Sequence[layers_cpu.Views]]  # all that come after the encoder, of each member
 
 
-PullBack: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+PullBack: TypeAlias = Callable[[Sequence[Tensor], Tensor], Tensor]
 """fills its second argument (P, W) with the derivatives of something by all weights, by those of
-the values (P, R, O) of a pass, and returns it"""
+the values (P, R, O) of each tower, and returns it"""
 
 
 @dataclass(frozen=True)
@@ -268,33 +269,48 @@ class Network:
         return views, self.statistics[:, self._statistics[tower]]
 
     @property
+    def has_independent_rows(self) -> bool:
+        """Return whether an update's pass values a position alike in every digit in any batch."""
+        flat = all(isinstance(tower.encoder, FlattenEncoder) for tower in self.towers)
+        return flat and len(self._by_member) > 0
+
+    @property
     def structure(self) -> tuple[object, ...]:
         """Return what two networks must share for one to take over the other's weights."""
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self.towers]
         return (self.inputs, *drawn_alike)
 
-    def differentiable_pass(self, x: Tensor) -> tuple[Tensor, PullBack]:
-        """Return the values (P, B, O) of an update's pass in training, and what goes back through.
+    def differentiable_pass(self, x: Tensor, *, training: bool) -> tuple[list[Tensor], PullBack]:
+        """Return the values (P, B, O) of each tower in an update, and what goes back through.
 
         Where layers are written out, autograd has no part in it.
         """
-        is_by_hand = len(self._by_member) == 1 and self._by_member[0].num_encoder_tensors == 0
-        if is_by_hand and x.shape[1] > 1:
+        towers = range(len(self.towers))
+        has_weights_before = any(tower.num_encoder_tensors for tower in self._by_member)
+        if self._by_member and not has_weights_before and not (training and x.shape[1] == 1):
             with torch.no_grad():
-                x = self._encoded_by_member(x, 0)
-                members = x.unbind()
-                tapes = [layers_cpu.Tape(rows, derives_given=False) for rows in members]
-                values = self._layers_by_member(0, True, members, tapes)
+                passes = [self._taped_pass(x, tower, training) for tower in towers]
+            values, tapes = map(list, zip(*passes, strict=True))
             return values, partial(layers_cpu.gradients, tapes)
-        values = self.update_pass(x, training=True)
-        return values.detach(), partial(self.gradients, values)
+        values = [self.update_pass(x, tower=tower, training=training) for tower in towers]
+        return [value.detach() for value in values], partial(self.gradients, values)
+
+    def _taped_pass(
+        self, x: Tensor, tower: int, training: bool
+    ) -> tuple[Tensor, list[layers_cpu.Tape]]:
+        members = self._encoded_by_member(x, tower).unbind()
+        tapes = [layers_cpu.Tape(rows, derives_given=False) for rows in members]
+        return self._layers_by_member(tower, training, members, tapes), tapes
 
     def gradients(
-        self, outputs: Tensor, grad_outputs: Tensor | None = None, out: Tensor | None = None
+        self,
+        outputs: Tensor | Sequence[Tensor],
+        grad_outputs: Sequence[Tensor] | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
         """Return the gradient of a loss by every weight, float32 (P, W).
 
-        ``outputs`` are the loss, a scalar, or something else with the loss's gradient by it,
+        ``outputs`` are the loss, a scalar, or other things with the loss's gradient by each,
         ``grad_outputs``. Weights that they do not depend on get 0. If ``out`` is given, it lies
         there.
         """

@@ -3,20 +3,23 @@
 Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from hpsearch.trainers import ppo_cpu
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import PPOConfig
 from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
-from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.graphs import compiled, has_loops
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import column, member_stream, rows_of
+from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import legal_values
+from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves, losses
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rollouts import GameGroup, SavedPlayers, Transitions, stack
 from hpsearch.trainers.trainer import Trainer
@@ -58,36 +61,6 @@ class ActorCritic(Learner):
         return {**super().settings(), "shuffle.keys": self.shuffle.keys}
 
 
-class Moves(NamedTuple):
-    """What a role learns from in one step; the position axis is M, or m in a minibatch."""
-
-    features: Tensor  # float32 (P, M, I)
-    legal: Tensor  # bool (P, M, A)
-    action: Tensor  # int64 (P, M)
-    log_prob: Tensor  # float32 (P, M): of the action, by the policy that played
-    value: Tensor  # float32 (P, M): by the value network that there was while playing
-    advantage: Tensor  # float32 (P, M)
-    target: Tensor  # float32 (P, M): what the value network learns
-
-
-class LossCoefficients(NamedTuple):
-    """What the configurations say of the loss, of each member."""
-
-    clip: Tensor  # float32 (P, 1)
-    value_clip: Tensor  # float32 (P, 1)
-    vf_coef: Tensor  # float32 (P,)
-    ent_coef: Tensor  # float32 (P,)
-
-
-class Losses(NamedTuple):
-    loss: Tensor
-    policy_loss: Tensor
-    value_loss: Tensor
-    policy_entropy: Tensor
-    kl: Tensor
-    clipped: Tensor
-
-
 class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
@@ -114,7 +87,11 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self._played: tuple[Transitions, ...] = ()
         # Where the moves of each own shard lie among the rank's M, int64 (own shards, M / shards).
         self._places = {group.learner.name: self._moves_by_shard(group) for group in groups}
-        self._losses = compiled(losses, self.config.compile)
+        # What is written out, autograd cannot look into for anomalies.
+        how = self.config.compile
+        is_by_hand = has_loops(self.device, how) and not self.config.detect_anomaly
+        by_autograd = partial(differentiate, compiled(losses, how))
+        self._differentiate = ppo_cpu.differentiate if is_by_hand else by_autograd
         target_kls = [_or_infinite(option.target_kl) for option in options]
         self._target_kl = column(target_kls, self.device)
 
@@ -180,9 +157,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
         """Make one gradient step; return which members bool (P,) may go on in this step."""
-        values, value = learner.net.update_pass(batch.features), learner.value(batch.features)
-        losses = self._losses(values, value, batch, self._coefficients)
-        numbers = learner.differentiate(losses.loss, losses._asdict())
+        found = self._differentiate(learner.net, batch, self._coefficients, learner.gradients)
+        numbers = learner.average(learner.gradients, found._asdict())
         active = active & ~(numbers["kl"] > self._target_kl)  # NaN stays active, to be seen
         learner.descend(lr, active, None)
         learner.statistics |= numbers
@@ -214,62 +190,46 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self, learner: ActorCritic, rollout: Transitions, features: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantages, the value network's targets and its present values, each (P, M)."""
-        next_features = learner.features(
-            rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
-        )
-        shape = rollout.action.shape[1:]
         value = learner.value(features)
-        estimated = advantages(
-            rollout,
-            value.unflatten(1, shape),
-            learner.value(next_features).unflatten(1, shape),
-            learner.gamma,
-            self._gae_lambda,
-        ).flatten(1)
-        return estimated, estimated + value, value
+        by_move = value.view_as(rollout.reward)
+        next_value = self._next_value(learner, rollout, by_move)
+        estimated = advantages(rollout, by_move, next_value, learner.gamma, self._gae_lambda)
+        return estimated.flatten(1), estimated.flatten(1) + value, value
+
+    def _next_value(self, learner: ActorCritic, rollout: Transitions, value: Tensor) -> Tensor:
+        """Return the values (P, T, B) of the positions after each move.
+
+        Those of the positions before, ``value``, are given: where no game was broken off, they are
+        the same but for the last move's. Where a game is over the next one's stands, and does not
+        count.
+        """
+        is_known = learner.net.has_independent_rows and not rollout.truncated[:, :-1].any()
+        asked = slice(-1, None) if is_known else slice(None)
+        observation, subset = rollout.next_observation[:, asked], rollout.next_subset[:, asked]
+        features = learner.features(observation.flatten(1, 2), subset.flatten(1))
+        after = learner.value(features).view_as(subset)
+        return torch.cat([value[:, 1:], after], dim=1) if is_known else after
 
 
-def losses(values: Tensor, value: Tensor, batch: Moves, coefficients: LossCoefficients) -> Losses:
-    """Return the losses of a minibatch.
-
-    ``values`` (P, m, A) are of the actions, by the policy network; ``value`` (P, m) of the
-    positions, by the value network.
-    """
-    log_probs = legal_values(values, batch.legal).log_softmax(dim=2)
-    ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob
-    ratio = ratio_log.exp()
-    policy_loss = _policy_loss(ratio, batch.advantage, coefficients.clip)
-    value_loss = _value_loss(value, batch, coefficients.value_clip)
-    entropy = _entropy(log_probs, batch.legal)
-    return Losses(
-        loss=policy_loss + coefficients.vf_coef * value_loss - coefficients.ent_coef * entropy,
-        policy_loss=policy_loss,
-        value_loss=value_loss,
-        policy_entropy=entropy,
-        # An unbiased, never negative estimate: http://joschu.net/blog/kl-approx.html, k3.
-        kl=(ratio - 1 - ratio_log).mean(dim=1),
-        clipped=((ratio - 1).abs() > coefficients.clip).float().mean(dim=1),
-    )
+def differentiate(
+    losses_of: Callable[[Tensor, Tensor, Moves, LossCoefficients], Losses],
+    net: Network,
+    batch: Moves,
+    coefficients: LossCoefficients,
+    out: Tensor,
+) -> Losses:
+    """Return the losses of a minibatch, and fill ``out`` (P, W) with the gradients."""
+    values = net.update_pass(batch.features, tower=POLICY)
+    value = net.update_pass(batch.features, tower=VALUE).squeeze(2)
+    found = losses_of(values, value, batch, coefficients)
+    net.gradients(found.loss.sum(), out=out)  # over members: no member's gradient sees another
+    return Losses._make(number.detach() for number in found)
 
 
 def _log_prob(learner: ActorCritic, features: Tensor, legal: Tensor, action: Tensor) -> Tensor:
     """Return how likely the policy draws each ``action`` int64 (P, M), as a logarithm."""
     log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
     return log_probs.gather(2, action[..., None]).squeeze(2)
-
-
-def _policy_loss(ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:
-    """Return the clipped surrogate (arXiv 1707.06347, equation 7) as a loss, (P,)."""
-    near = ratio.clamp(1 - clip, 1 + clip)
-    return -torch.minimum(ratio * advantage, near * advantage).mean(dim=1)
-
-
-def _value_loss(value: Tensor, batch: Moves, bound: Tensor) -> Tensor:
-    """Return half the squared error, where the value moved too far that of the bound, (P,)."""
-    change = (value - batch.value).clamp(-bound, bound)
-    error = (value - batch.target).square()
-    bounded = (batch.value + change - batch.target).square()
-    return 0.5 * torch.maximum(error, bounded).mean(dim=1)
 
 
 def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:
@@ -291,12 +251,6 @@ def _as_it_went_on(rollout: Transitions) -> Transitions:
     next_subset = rollout.next_subset.clone()
     next_subset[:, :-1] = torch.where(ended, next_subset[:, :-1], rollout.subset[:, 1:])
     return rollout._replace(next_subset=next_subset)
-
-
-def _entropy(log_probs: Tensor, legal: Tensor) -> Tensor:
-    """Return the mean entropy in nats (P,) of log-probabilities (P, m, A), legal actions alone."""
-    terms = torch.where(legal, log_probs, 0.0) * log_probs.exp()
-    return -terms.sum(dim=2).mean(dim=1)
 
 
 def _or_infinite(bound: float | None) -> float:

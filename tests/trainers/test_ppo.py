@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from hpsearch.trainers import networks
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.ppo import _as_it_went_on, normalized
 from hpsearch.trainers.ranks import ALONE
@@ -464,3 +465,31 @@ def test_batch_norms_follow_each_step_once(trained):
     mean, var = moves.mean(1), moves.var(1, correction=1)
     expected = before.lerp(torch.cat([mean, var] * 2, dim=1), 0.1)
     torch.testing.assert_close(learner.net.statistics, expected)
+
+
+@ROLES
+@pytest.mark.parametrize("max_steps", [100, 2])
+def test_a_position_that_two_moves_share_is_valued_once(monkeypatch, trained, role, max_steps):
+    """To the last digit what passes for both give, where games were broken off, too."""
+    monkeypatch.setattr(networks, "WIDE", 1)
+    trainer = trained({"max_steps": max_steps})
+    learner = learner_of(trainer, role)
+    rollout = dict(zip(("host", "agent"), play(trainer), strict=True))[role]
+    assert rollout.truncated[:, :-1].any() == (max_steps == 2)
+    assert rollout.done.any()
+
+    def value_of(observation, subset):
+        features = learner.features(observation.flatten(1, 2), subset.flatten(1))
+        return learner.value(features).view_as(subset)
+
+    value = value_of(rollout.observation, rollout.subset)
+    found = trainer._next_value(learner, rollout, value)
+    each = value_of(rollout.next_observation, rollout.next_subset)
+    assert torch.equal(found[~rollout.done], each[~rollout.done])
+    with monkeypatch.context() as shared:
+        passed = []
+        inner = learner.value
+        shared.setattr(learner, "value", lambda x: passed.append(x.shape[1]) or inner(x))
+        trainer._next_value(learner, rollout, value)
+    num_games = rollout.reward.shape[2]
+    assert passed == [num_games * (1 if max_steps == 100 else rollout.reward.shape[1])]

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers import dqn, dqn_cpu, moves, moves_cpu, networks
+from hpsearch.trainers import (
+    dqn,
+    dqn_cpu,
+    moves,
+    moves_cpu,
+    networks,
+    policies,
+    ppo,
+    ppo_cpu,
+    ppo_loss,
+)
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import DeepSetsEncoder, FlattenEncoder
@@ -97,6 +107,53 @@ def test_errors_losses_and_slopes_are_those_of_autograd():
         torch.testing.assert_close(own, other, equal_nan=True)
 
 
+def random_moves(generator: torch.Generator, values: torch.Tensor) -> ppo_loss.Moves:
+    """Return moves whose policy has moved on both sides, some beyond what is clipped."""
+    shape = values.shape[:2]
+    legal = torch.rand(values.shape, generator=generator) > 0.3
+    legal[..., 1] = True
+    action = torch.multinomial(legal.flatten(0, 1).float(), 1, generator=generator).view(shape)
+    log_prob = policies.legal_values(values, legal).log_softmax(2).gather(2, action[..., None])
+    advantage, value, moved, target = torch.randn(4, *shape, generator=generator)
+    advantage[:, 5] = 0.0
+    log_prob = log_prob.squeeze(2) + 0.3 * moved
+    features = torch.rand(*shape, 6, generator=generator)
+    return ppo_loss.Moves(features, legal, action, log_prob, value, advantage, target)
+
+
+COEFFICIENTS = ppo_loss.LossCoefficients(
+    clip=torch.tensor([0.1, 0.2, 0.3])[:, None],
+    value_clip=torch.tensor([torch.inf, 0.5, 0.0])[:, None],
+    vf_coef=torch.tensor([0.5, 1.0, 2.0]),
+    ent_coef=torch.tensor([0.0, 0.01, 1.0]),
+)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_losses_of_a_policy_and_their_slopes_are_those_of_autograd(is_broken):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(3, 64, 4, generator=generator)
+    batch = random_moves(generator, values)
+    value = torch.randn(3, 64, generator=generator)
+    values[0, 0] = torch.tensor([1e3, -1e3, torch.inf, -torch.inf])
+    batch.legal[0, 0] = torch.tensor([True, True, False, False])
+    batch.action[0, 0], batch.log_prob[0, 0] = 0, 0.0
+    if is_broken:  # of a member alone
+        values[1, 2, 1], value[2, 3] = torch.nan, torch.inf
+    values.requires_grad_(), value.requires_grad_()
+    expected = ppo_loss.losses(values, value, batch, COEFFICIENTS)
+    slopes = torch.autograd.grad(expected.loss.sum(), [values, value])
+    found, *own_slopes = ppo_cpu.losses(values.detach(), value.detach(), batch, COEFFICIENTS)
+    if is_broken:  # torch's clamp gives what is no number a slope of 0; the others' are none
+        assert own_slopes[0][1, 2, batch.legal[1, 2]].isnan().all()
+        slopes[0][1, 2, 1] = torch.nan
+    for own, other in zip((*found, *own_slopes), (*expected, *slopes), strict=True):
+        torch.testing.assert_close(own, other, equal_nan=True, rtol=1e-5, atol=1e-6)
+    assert 0 < found.clipped[0] < 1
+    is_bounded = (value - batch.value).abs() > COEFFICIENTS.value_clip
+    assert 0 < is_bounded[1].sum() < 64
+
+
 NETWORKS = {
     "plain": {"net_arch": [32, 5]},
     "tanh": {"net_arch": [32, 5], "activation": "tanh"},
@@ -114,9 +171,10 @@ NETWORKS = {
 @pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
 def test_gradients_by_hand_are_those_of_autograd(monkeypatch, case, num_members, wide):
     num_unread = 3 * (case.keys() == {"net_arch"})  # numbers after those that the encoder reads
-    nets = [random_network(num_members, **case)]
+    net_arch, how = case["net_arch"], {key: case[key] for key in case.keys() - {"net_arch"}}
+    nets = [random_network(num_members, net_arch, **how)]
     monkeypatch.setattr(networks, "WIDE", wide)
-    nets.append(random_network(num_members, **case))
+    nets.append(random_network(num_members, net_arch, **how))
     generator = torch.Generator().manual_seed(1)
     targets = random_targets(generator, num_members)
     by_autograd = partial(dqn.differentiate, dqn.temporal_difference)
@@ -136,13 +194,38 @@ def test_gradients_by_hand_are_those_of_autograd(monkeypatch, case, num_members,
         assert banks[0][:-1].isfinite().all()
 
 
+ACTOR_CRITICS = {
+    "alike": ([32, 5], [32, 5]),
+    "norms": (["b", "r32"], ["l", 32]),
+    "one hidden layer, none": ([32], []),
+}
+
+
+@pytest.mark.parametrize("nets_of_towers", ACTOR_CRITICS.values(), ids=ACTOR_CRITICS)
+@pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
+def test_gradients_of_two_towers_are_those_of_autograd(monkeypatch, nets_of_towers, wide):
+    monkeypatch.setattr(networks, "WIDE", wide)
+    net = random_network(3, *nets_of_towers)
+    generator = torch.Generator().manual_seed(1)
+    batch = random_moves(generator, torch.randn(3, 64, 3, generator=generator))
+    banks = [torch.full_like(net.weights, 7.0) for _ in range(2)]
+    expected = ppo.differentiate(ppo_loss.losses, net, batch, COEFFICIENTS, banks[0])
+    found = ppo_cpu.differentiate(net, batch, COEFFICIENTS, banks[1])
+    for own, other in zip((*found, banks[1]), (*expected, banks[0]), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-5)
+
+
 def random_network(
-    num_members, *, net_arch, activation="relu", num_more=0, encoder=None, dueling=False
+    num_members, *net_archs, activation="relu", num_more=0, encoder=None, dueling=False
 ) -> Network:
+    """Return a network whose towers, a policy and a value where there are two, have `net_archs`."""
     encoder = encoder or FlattenEncoder("flatten", 2)
-    structure = Tower(encoder, parse(net_arch), activation, 3, dueling=dueling)
+    towers = [
+        Tower(encoder, parse(net_arch), activation, outputs, dueling=dueling)
+        for net_arch, outputs in zip(net_archs, (3, 1), strict=False)
+    ]
     seeds = Stream(torch.arange(num_members))
-    net = Network(Inputs(2, 3, num_more), [structure], Arithmetic("fp32", "off"), seeds)
+    net = Network(Inputs(2, 3, num_more), towers, Arithmetic("fp32", "off"), seeds)
     noise = torch.randn(net.weights.shape, generator=torch.Generator().manual_seed(0))
     net.weights += 0.1 * noise
     return net
@@ -162,6 +245,19 @@ def test_training_by_hand_is_that_by_autograd(monkeypatch, tiny_config, case, nu
     configs = [tiny_config({"agent": "learn", **case, "seed": n}) for n in range(num_members)]
     trainers = [build_trainer(configs)]
     trainers[0]._differentiate = partial(dqn.differentiate, dqn.temporal_difference)
+    monkeypatch.setattr(networks, "WIDE", 1)
+    trainers.append(build_trainer(configs))
+    for trainer in trainers:
+        trainer.train(2)  # beyond that, roundings may choose other moves
+    for own, other in zip(*(trainer.learners for trainer in trainers), strict=True):
+        torch.testing.assert_close(own.gradients, other.gradients, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_members", [1, 3])
+def test_training_of_a_policy_by_hand_is_that_by_autograd(monkeypatch, tiny_config, num_members):
+    configs = [tiny_config({"agent": "learn", "seed": n}, "ppo") for n in range(num_members)]
+    trainers = [build_trainer(configs)]
+    trainers[0]._differentiate = partial(ppo.differentiate, ppo_loss.losses)
     monkeypatch.setattr(networks, "WIDE", 1)
     trainers.append(build_trainer(configs))
     for trainer in trainers:
