@@ -25,6 +25,7 @@ from hpsearch.trainers.policies import build_net, legal_values
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.rollouts import SavedPlayers, Transitions
+from hpsearch.trainers.target_values import TargetValues, is_worth_it
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -57,6 +58,23 @@ class QLearner(Learner):
         self.er_scheduler = Scheduler(
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
+        self._kept_values = self._values_to_keep(configs[0], intervals)
+
+    def _values_to_keep(self, config: DQNConfig, intervals: Sequence[int]) -> TargetValues | None:
+        """Return what keeps the target network's values, None where passes for each are as good."""
+        looks_replies_up = config.dqn.minimax and self.name == "host"
+        has_whole_rings = self.shards.total == 1
+        if looks_replies_up or not (has_whole_rings and self.target_net.has_independent_rows):
+            return None
+        num_drawn = self.config.batch_size * config.updates_per_step
+        size, games = self.replay_buffer.num_places, self.config.rollout_size
+        if not is_worth_it(size, games, intervals, num_drawn):
+            return None
+        return TargetValues(
+            self.replay_buffer,
+            self.target_net.towers[0].num_outputs,
+            lambda seen, action: self.target_net.update_pass(self.features(seen, action)),
+        )
 
     def exploration(self, step: Tensor) -> Tensor:
         er = self.er_scheduler(step)
@@ -72,6 +90,26 @@ class QLearner(Learner):
         is_due = self.learns() & (step % self.target_interval == 0)
         return TargetWeights(self.target_net.weights, self.tau * is_due)
 
+    def follow(self, target: TargetWeights) -> None:
+        """Take note that an update has moved the ``target`` weights; let its norms follow."""
+        self.target_net.follow_statistics(self.net, target.tau)
+        if self._kept_values is not None and target.tau.any():
+            self._kept_values.forget()
+
+    def next_values(self, batch: Batch, features: Tensor) -> Tensor:
+        """Return what the target network says of the positions that a batch led to, (P, B, A).
+
+        Their ``features`` (P, B, I) are given.
+        """
+        if self._kept_values is not None:
+            return self._kept_values.after(batch)
+        return self.target_net.update_pass(features)
+
+    def change(self) -> None:
+        super().change()
+        if self._kept_values is not None:
+            self._kept_values.forget()
+
     def learns(self) -> Tensor:
         """Return which members have something to learn from, and may, bool (P,)."""
         return super().learns() & self.replay_buffer.holds_any()
@@ -80,10 +118,12 @@ class QLearner(Learner):
         super().replace_net(net)
         self.target_net.copy_(net)
         self.replay_buffer.forget()
+        self.change()
 
     def begin_with(self, net: Network, member: int) -> None:
         super().begin_with(net, member)
         self.target_net.copy_member_(member, net)
+        self.change()
 
     def leave_games(self, member: int, shards: slice | None = None) -> None:
         self.replay_buffer.leave_games(member, shards)
@@ -145,7 +185,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
                 self._update(learner, lr, None)
             target_weights = learner.target_weights(self.step + 1)
             self._update(learner, lr, target_weights)
-            learner.target_net.follow_statistics(learner.net, target_weights.tau)
+            learner.follow(target_weights)
 
     def _update(self, learner: QLearner, lr: Tensor, target_weights: TargetWeights | None) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
@@ -167,9 +207,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         """Return r + discount * V(s'), float32 (P, B); r sums n moves."""
         if self._is_minimax(learner):
             return self._minimax_target(learner, batch.points, batch.subset)
-        return self._back_up(
-            learner, batch.next_observation, batch.next_subset, batch.reward, batch.discount
-        )
+        features = learner.features(batch.next_observation, batch.next_subset)
+        values = learner.next_values(batch, features)
+        legal = learner.legal(batch.next_subset)
+        return self._back_up(learner, features, values, legal, batch.reward, batch.discount)
 
     def _is_minimax(self, learner: QLearner) -> bool:
         return self.config.dqn.minimax and learner.name == "host"
@@ -188,27 +229,28 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             done = rules.is_over(next_points) & ~capped
             reward = reward_of(points, next_points, done)
             discount = learner.gamma[:, None] * ~done
-            observation = kernel.observe(next_points)
-            target = self._back_up(learner, observation, action, reward, discount)
+            features = learner.features(kernel.observe(next_points), action)
+            values, legal = learner.target_net.update_pass(features), learner.legal(action)
+            target = self._back_up(learner, features, values, legal, reward, discount)
             worst = torch.where(is_reply, torch.minimum(worst, target), worst)
         return worst
 
     def _back_up(
         self,
         learner: QLearner,
-        observation: Tensor,
-        subset: Tensor,
+        features: Tensor,
+        values: Tensor,
+        legal: Tensor,
         reward: Tensor,
         discount: Tensor,
     ) -> Tensor:
         """Return reward + discount * Q_target(s, a*), float32 (P, B).
 
-        a* is the best legal action by the online network (double) or by the target network.
+        a* is the best legal action by the online network (double) or by the target network, whose
+        ``values`` (P, B, A) are given.
         """
-        features = learner.features(observation, subset)
-        values = learner.target_net.update_pass(features)
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
-        return self._backed_up(values, chooser, learner.legal(subset), reward, discount)
+        return self._backed_up(values, chooser, legal, reward, discount)
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""

@@ -189,6 +189,9 @@ class Learner:
         for tensor in self.optimizer.state().values():
             tensor[member] = 0
 
+    def change(self) -> None:
+        """Take note that more than training has changed the state."""
+
     def leave_games(self, member: int, shards: slice | None = None) -> None:
         """Take note that one member's games, of some own shards, were left before their ends."""
 

@@ -20,8 +20,13 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def rows_of(tensor: Tensor, places: Tensor) -> Tensor:
     """Return the rows of each member at ``places`` (P, A) of ``tensor`` (P, G, ...)."""
-    index = places[(...,) + (None,) * (tensor.ndim - 2)]
-    return tensor.gather(1, index.expand(*places.shape, *tensor.shape[2:]))
+    if tensor.ndim == 2:
+        return tensor.gather(1, places)
+    members = torch.arange(len(places), device=places.device)[:, None]
+    # One copy a row, where gather takes one a number.
+    flat = (places + members * tensor.shape[1]).flatten()
+    rows: Tensor = tensor.flatten(0, 1).index_select(0, flat).unflatten(0, places.shape)
+    return rows
 
 
 def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:

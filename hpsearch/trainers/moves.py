@@ -27,6 +27,7 @@ class Batch(NamedTuple):
     stored after the last move that a game is allowed"""
     weight: Tensor  # float32 (P, B): corrects for how often a move is drawn; 1 where all are alike
     places: Tensor  # int64 (P, B): where the first moves lie in their ring
+    next_places: Tensor  # int64 (P, B): where the next observations do
 
 
 class Targets(NamedTuple):
@@ -87,7 +88,8 @@ def look_up(
     num_places = rings.reward.shape[1]
     first, gamma = flat_places(places, num_places), gamma[:, None]
     last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
-    after = flat_places(last + num_games, num_places)
+    next_places = (last + num_games) % num_places
+    after = flat_places(next_places, num_places)
     return Batch(
         points=_rows(rings.points, first),
         observation=_rows(rings.observation, first),
@@ -100,6 +102,7 @@ def look_up(
         known=~_rows(rings.last, first) | (gamma == 0),
         weight=weight,
         places=places,
+        next_places=next_places,
     )
 
 

@@ -52,10 +52,12 @@ def look_up(
         np.empty(shape, np.int64),
         np.empty(shape, np.float32),
         np.empty(shape, np.bool_),
+        np.empty(shape, np.int64),
     )
     given = [tensor.numpy() for tensor in (*rings, added, gamma, places)]
     _look_up(num_games, n_step, *[*given, *drawn])
-    return Batch._make([*map(torch.from_numpy, drawn), weight, places])
+    *of_moves, next_places = map(torch.from_numpy, drawn)
+    return Batch._make([*of_moves, weight, places, next_places])
 
 
 @batched
@@ -81,6 +83,7 @@ def _look_up(
     next_subset: Int64s,
     drawn_discount: Floats,
     drawn_known: Bools,
+    next_places: Int64s,
 ) -> None:
     """Fill in what was drawn and what is next, fields of `Batch`; shapes as there, with Q for P."""
     num_rings, num_drawn = places.shape
@@ -101,6 +104,7 @@ def _look_up(
             drawn_reward[q, b] = total
             _copy(observation[q, after], next_observation[q, b])
             next_subset[q, b] = subset[q, after]
+            next_places[q, b] = after
             drawn_discount[q, b] = discount
             drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
 

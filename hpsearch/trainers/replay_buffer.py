@@ -17,7 +17,7 @@ from hpsearch.trainers import config as configs
 from hpsearch.trainers import moves_cpu
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import quickest
-from hpsearch.trainers.members import column
+from hpsearch.trainers.members import column, rows_of
 from hpsearch.trainers.moves import Batch, Rings, draw, flat_places, look_up
 from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
@@ -125,12 +125,12 @@ class ReplayBuffer:
         self._shards = shards
         self.size = options[0].buffer_size // shards.total  # of a ring
         self._num_games = num_games // shards.total
-        self._num_places = self.size + self._num_games
+        self.num_places = self.size + self._num_games  # of a ring
         self._stream = stream
         device = stream.keys.device
         self._draw = quickest(draw, moves_cpu.draw, device, "off")
         self._look_up = quickest(look_up, moves_cpu.look_up, device, how)
-        places = (len(options) * shards.num_own, self._num_places)
+        places = (len(options) * shards.num_own, self.num_places)
         self._rings = Rings(
             points=torch.full((*places, *points_shape), -1, dtype=torch.int32, device=device),
             observation=torch.zeros(*places, observation_size, device=device),
@@ -144,7 +144,7 @@ class ReplayBuffer:
         # int64 (P,), moves added so far to each ring
         self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
         prioritised = [option.prioritised for option in options if option.prioritised is not None]
-        num = self._num_places
+        num = self.num_places
         self._priorities = Priorities(num, prioritised, device, shards) if prioritised else None
 
     @property
@@ -162,8 +162,8 @@ class ReplayBuffer:
         ``seen`` has the axes (Q, G).
         """
         added = self._shards.per_shard(self.added)
-        places = (added[:, None] + self._games) % self._num_places
-        flat = flat_places(places, self._num_places).flatten()
+        places = (added[:, None] + self._games) % self.num_places
+        flat = flat_places(places, self.num_places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
         moves = Rings(
             seen.points[:, :, :num_rows],
@@ -173,7 +173,7 @@ class ReplayBuffer:
         for ring, rows in zip(self._rings, moves, strict=True):
             ring.flatten(0, 1).index_copy_(0, flat, rows.flatten(0, 1))
         if self._priorities is not None:
-            complete = (places - self._num_games) % self._num_places
+            complete = (places - self._num_games) % self.num_places
             self._priorities.add(places, complete, added > 0)
         self.added += self._num_games
 
@@ -204,6 +204,10 @@ class ReplayBuffer:
         )
         return Batch(*map(self._shards.of_members, batch))
 
+    def positions(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what was seen, float32 (Q, B, F), and the hosts' actions, at ``places`` (Q, B)."""
+        return rows_of(self._rings.observation, places), self._rings.subset.gather(1, places)
+
     def reprioritise(self, places: Tensor, errors: Tensor) -> None:
         """Set the priorities of a batch's moves by the errors (P, B) made there."""
         if self._priorities is not None:
@@ -215,7 +219,7 @@ class ReplayBuffer:
 
         In some of its own ``shards``, in all where none are given.
         """
-        newest = (self.added[member] - self._num_games + self._games) % self._num_places
+        newest = (self.added[member] - self._num_games + self._games) % self.num_places
         rings = self._rings.last[self._shards.rows_of(member)]
         rings[shards or slice(None)].index_fill_(1, newest, True)
 
@@ -232,7 +236,7 @@ class ReplayBuffer:
     def places(self) -> dict[str, Tensor]:
         """Return which places of all shards' rings are here, by the names of the state."""
         names = [*Rings._fields, *([] if self._priorities is None else ["priority"])]
-        rings = self._shards.places(self._num_places, self.added.device)
+        rings = self._shards.places(self.num_places, self.added.device)
         places = dict.fromkeys(names, rings)
         if self._priorities is not None and self._shards.total > 1:
             places["highest"] = self._shards.places(1, self.added.device)

@@ -382,6 +382,8 @@ class Trainer(ABC, Generic[C, L]):
             own[name][member].copy_(tensor)
         self.fused_game.refresh()
         self.rollouts.change()
+        for learner in self.learners:
+            learner.change()
         if "step" in state:
             self._steps_made[member] = int(state["step"])
 

@@ -1,0 +1,69 @@
+"""What a target network values the actions at every position in memory, kept until it moves.
+
+Where it moves seldom and each move is learned from often (both as in Mnih et al., Nature 518
+(2015)), most passes of the target network would give what an earlier one gave. Axes: P members, R
+places of a ring, B transitions, F numbers of an observation, A actions.
+"""
+
+from collections.abc import Callable, Collection
+
+import torch
+from torch import Tensor
+
+from hpsearch.trainers.members import rows_of
+from hpsearch.trainers.moves import Batch
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+
+MOST_ROWS = 1024
+"""of one pass, so that its layers fit the processor's cache"""
+
+
+def is_worth_it(
+    num_places: int, num_games: int, intervals: Collection[int], num_drawn: int
+) -> bool:
+    """Return whether the target networks pass at most half as many positions.
+
+    In a step each of ``num_games`` adds a move and ``num_drawn`` are learned from; after any of the
+    members' ``intervals``, in steps, its target moves, and all ``num_places`` are valued anew.
+    """
+    times_a_step = sum(1 / interval for interval in set(intervals))
+    return 2 * (num_places * times_a_step + num_games) <= num_drawn
+
+
+class TargetValues:
+    """Values of the positions in the rings of a replay buffer whose shards are not shared out."""
+
+    def __init__(
+        self, buffer: ReplayBuffer, num_actions: int, values_of: Callable[[Tensor, Tensor], Tensor]
+    ) -> None:
+        """Keep what ``values_of`` says: (P, R, A) of observations (P, R, F) and subsets (P, R)."""
+        self._buffer, self._values_of = buffer, values_of
+        self._values = torch.zeros(len(buffer.added), buffer.num_places, num_actions)
+        self._added: list[int] | None = None
+        """of each member, the moves added when all was up to date; None where nothing is"""
+
+    def forget(self) -> None:
+        """Take note that the target network has moved, or that the memory is another one."""
+        self._added = None
+
+    def after(self, batch: Batch) -> Tensor:
+        """Return the values float32 (P, B, A) of the positions that a batch's moves led to."""
+        self._catch_up()
+        return rows_of(self._values, batch.next_places)
+
+    def _catch_up(self) -> None:
+        """Value the moves that were added since, or all, where members differ in how many."""
+        added, num_places = self._buffer.added, self._values.shape[1]
+        now = added.tolist()
+        if now == self._added:
+            return
+        new = {count - before for count, before in zip(now, self._added or [], strict=False)}
+        num_new = new.pop() if len(new) == 1 else num_places
+        if not 0 <= num_new <= num_places:
+            num_new = num_places
+        oldest = (added - num_new)[:, None]
+        for rows in torch.arange(num_new).split(MOST_ROWS):
+            places = (oldest + rows) % num_places
+            values = self._values_of(*self._buffer.positions(places))
+            self._values.scatter_(1, places[..., None].expand(values.shape), values)
+        self._added = now
