@@ -38,7 +38,9 @@ class Stream:
         all streams move on.
         """
         backend = BACKENDS[default_backend(self.keys.device)]
-        chosen = slice(None) if rows is None else rows
-        numbers = backend.uniform(self.keys[chosen], self.counters[chosen], num_numbers)
+        keys, counters = self.keys, self.counters
+        if rows is not None:
+            keys, counters = keys[rows], counters[rows]
+        numbers = backend.uniform(keys, counters, num_numbers)
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers

@@ -22,6 +22,8 @@ def rows_of(tensor: Tensor, places: Tensor) -> Tensor:
     """Return the rows of each member at ``places`` (P, A) of ``tensor`` (P, G, ...)."""
     if tensor.ndim == 2:
         return tensor.gather(1, places)
+    if len(tensor) == 1:
+        return tensor[0].index_select(0, places[0])[None]
     members = torch.arange(len(places), device=places.device)[:, None]
     # One copy a row, where gather takes one a number.
     flat = (places + members * tensor.shape[1]).flatten()

@@ -19,7 +19,7 @@ from training_suites import PLAIN, dqn_updates, in_turn, ppo_step, sizes_of
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import DQNConfig, DQNRole, PPOConfig, TrainerConfig
 
-SEED, NOT_DOUBLE = "seed as published", "hpsearch, not double"
+SEED = "seed as published"
 MEMBERS = (1, 2, 4)
 GOAL = "1.5 times the first"
 
@@ -40,7 +40,10 @@ def learner(setting: Setting) -> Iterator[dict[str, object]]:
 def _dqn(config: DQNConfig, apart: Apart) -> Case:
     assert isinstance(config.host, DQNRole)
     not_double = replace(config, dqn=replace(config.dqn, double=False))
-    others = {NOT_DOUBLE: apart.ours(partial(_together, not_double, 1))}
+    others = {
+        f"{_name(size)}, not double": apart.ours(partial(_together, not_double, size))
+        for size in MEMBERS
+    }
     return _case(config, {SEED: apart.theirs(partial(_seed, config))}, others, apart)
 
 
