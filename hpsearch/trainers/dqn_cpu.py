@@ -11,6 +11,7 @@ from torch import Tensor
 from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched
 from hpsearch.trainers.moves import Targets
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies_cpu import best_legal
 
 HALF = np.float32(0.5)
 
@@ -30,16 +31,8 @@ def _back_up(
 ) -> None:
     for p in numba.prange(len(target)):
         for b in range(target.shape[1]):
-            chosen = -1
-            for a in range(values.shape[2]):
-                if not legal[p, b, a]:
-                    continue
-                if np.isnan(chooser[p, b, a]):  # counts as the highest, as for argmax
-                    chosen = a
-                    break
-                if chosen < 0 or chooser[p, b, a] > chooser[p, b, chosen]:
-                    chosen = a
-            target[p, b] = reward[p, b] + discount[p, b] * values[p, b, max(chosen, 0)]
+            value = values[p, b, best_legal(chooser[p, b], legal[p, b])]
+            target[p, b] = reward[p, b] + discount[p, b] * value
 
 
 def differentiate(

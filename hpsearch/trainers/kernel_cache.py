@@ -21,12 +21,14 @@ from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.rules import GameConfig
-from hpsearch.trainers import dqn_cpu, moves_cpu, ppo_cpu
+from hpsearch.trainers import dqn_cpu, moves_cpu, policies_cpu, ppo_cpu
 from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
 from hpsearch.trainers.ppo_loss import LossCoefficients, Moves
 
+GAMES = (interface, cpu_loops, random, rules, policies_cpu)
+UPDATES = (adam_cpu, moves_cpu, dqn_cpu, ppo_cpu)
 LONGEST_SECONDS = 120.0
 """for which others wait: a process that is killed lets go of its lock, but one may be stopped"""
 
@@ -66,7 +68,7 @@ def _mark(dimension: int) -> Path | None:
     if folder is None:
         return None
     total = hashlib.sha256()
-    for module in (interface, cpu_loops, random, rules, adam_cpu, moves_cpu, dqn_cpu, ppo_cpu):
+    for module in (*GAMES, *UPDATES):
         total.update(Path(str(module.__file__)).read_bytes())
     # As numba does: programs of one processor are none of another one.
     about = (
@@ -105,6 +107,7 @@ def _use_all(dimension: int) -> None:
     adam.step(weights, update, TargetWeights(weights.clone(), number))
     row, ints, true = weights, none[None], torch.ones(1, 1, dtype=torch.bool)
     rings = Rings(game.points, row[None], ints, ints, row, true, true)
+    policies_cpu.chosen(row[None], true[None], row[None], torch.zeros(1, 1, 2), row)
     moves_cpu.draw(row, none, 1, 1)
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)

@@ -14,7 +14,9 @@ from torch import Tensor
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.players import agent_player, host_player
 from hpsearch.game.rules import HostActionEncoder
+from hpsearch.trainers import policies_cpu
 from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.members import member_stream
 from hpsearch.trainers.networks import Arithmetic, Network
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -97,9 +99,19 @@ class LearnedPolicy:
     def __call__(self, turn: Turn) -> Tensor:
         values = self.net(features_of(turn.position.observation, turn.subset))
         legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
-        greedy = legal_values(values, legal).argmax(dim=-1)
-        drawn = draw(self.weigh(values, legal), turn.noise[..., 1])
-        return torch.where(turn.noise[..., 0] < turn.exploration, drawn, greedy)
+        choose_by = quickest(chosen, policies_cpu.chosen, values.device, "off")
+        return choose_by(values, legal, self.weigh(values, legal), turn.noise, turn.exploration)
+
+
+def chosen(
+    values: Tensor, legal: Tensor, weights: Tensor, noise: Tensor, exploration: Tensor
+) -> Tensor:
+    """Return actions int64 (P, B): drawn by ``weights`` as often as ``exploration`` says, or best.
+
+    ``values`` and ``weights`` are float32 (P, B, A), ``legal`` is bool; the rest as in `Turn`.
+    """
+    greedy = legal_values(values, legal).argmax(dim=-1)
+    return torch.where(noise[..., 0] < exploration, draw(weights, noise[..., 1]), greedy)
 
 
 @dataclass(frozen=True)

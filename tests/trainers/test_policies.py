@@ -10,6 +10,7 @@ from scipy import stats
 from torch import Tensor
 
 from hpsearch.game import HostActionEncoder
+from hpsearch.trainers import policies, policies_cpu
 from hpsearch.trainers.policies import (
     LearnedPolicy,
     Position,
@@ -167,6 +168,23 @@ def test_a_diverged_member_leaves_the_others_alone():
             for values in (wild, HOST_VALUES)
         )
         assert torch.equal(chances, expected)
+
+
+@pytest.mark.parametrize("rate", [torch.tensor(0.5), torch.tensor([[0.0], [1.0]])])
+@both_weighings
+def test_one_loop_chooses_as_the_formulas_do(weigh, rate):
+    generator = torch.Generator().manual_seed(0)
+    choices = torch.tensor([-1.0, 0.0, 2.0, inf, -inf, nan, 3.4e38])
+    values = choices[torch.randint(len(choices), (*SHAPE, 5), generator=generator)]
+    values[:, ::2] = torch.randn(values[:, ::2].shape, generator=generator)
+    legal = torch.rand(values.shape, generator=generator) < 0.5
+    legal[..., 3] = True
+    draws = noise()
+    draws[..., 1] = torch.where(
+        draws[..., 0] < 0.3, ENDS[torch.arange(NUM_GAMES) % 4], draws[..., 1]
+    )
+    given = values, legal, weigh(values, legal), draws, rate
+    assert torch.equal(policies_cpu.chosen(*given), policies.chosen(*given))
 
 
 def chi_square(chosen: Tensor, probabilities: list[float]) -> float:
