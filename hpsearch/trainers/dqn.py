@@ -61,19 +61,25 @@ class QLearner(Learner):
         self._kept_values = self._values_to_keep(configs[0], intervals)
 
     def _values_to_keep(self, config: DQNConfig, intervals: Sequence[int]) -> TargetValues | None:
-        """Return what keeps the target network's values, None where passes for each are as good."""
-        looks_replies_up = config.dqn.minimax and self.name == "host"
-        has_whole_rings = self.shards.total == 1
-        if looks_replies_up or not (has_whole_rings and self.target_net.has_independent_rows):
-            return None
-        num_drawn = self.config.batch_size * config.updates_per_step
-        size, games = self.replay_buffer.num_places, self.config.rollout_size
-        if not is_worth_it(size, games, intervals, num_drawn):
+        """Return what keeps the target network's values.
+
+        None where a pass for each batch is as quick, where values depend on the rest of the batch,
+        or where they would take more memory than the observations.
+        """
+        net, num_drawn = self.target_net, self.config.batch_size * config.updates_per_step
+        num_added = self.config.rollout_size * config.rollout_length
+        if not (
+            self.shards.total == 1
+            and net.has_independent_rows
+            and net.towers[0].num_outputs <= net.observation_size
+            and not (config.dqn.minimax and self.name == "host")  # of whose moves all replies count
+            and is_worth_it(self.replay_buffer.num_places, num_added, intervals, num_drawn)
+        ):
             return None
         return TargetValues(
             self.replay_buffer,
-            self.target_net.towers[0].num_outputs,
-            lambda seen, action: self.target_net.update_pass(self.features(seen, action)),
+            net.towers[0].num_outputs,
+            lambda seen, action: net.update_pass(self.features(seen, action)),
         )
 
     def exploration(self, step: Tensor) -> Tensor:
@@ -118,12 +124,10 @@ class QLearner(Learner):
         super().replace_net(net)
         self.target_net.copy_(net)
         self.replay_buffer.forget()
-        self.change()
 
     def begin_with(self, net: Network, member: int) -> None:
         super().begin_with(net, member)
         self.target_net.copy_member_(member, net)
-        self.change()
 
     def leave_games(self, member: int, shards: slice | None = None) -> None:
         self.replay_buffer.leave_games(member, shards)

@@ -301,8 +301,9 @@ def gradients(
     They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
     the ``tapes``.
     """
-    by_tower = [zip(*tower, strict=True) for tower in zip(tapes, grad_values, strict=True)]
-    passes = [one for member in zip(*by_tower, strict=True) for one in member]
-    derived = [tape.derive(rows)[1] for tape, rows in passes]
-    torch.cat([part.reshape(-1) for parts in derived for part in parts], out=out.view(-1))
+    parts: list[Tensor] = []
+    for member in range(len(out)):  # as they lie in the bank
+        for of_tower, grad in zip(tapes, grad_values, strict=True):
+            parts += of_tower[member].derive(grad[member])[1]
+    torch.cat([part.reshape(-1) for part in parts], out=out.view(-1))
     return out

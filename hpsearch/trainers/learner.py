@@ -190,7 +190,7 @@ class Learner:
             tensor[member] = 0
 
     def change(self) -> None:
-        """Take note that more than training has changed the state."""
+        """Take note that more than training has changed networks or memory."""
 
     def leave_games(self, member: int, shards: slice | None = None) -> None:
         """Take note that one member's games, of some own shards, were left before their ends."""

@@ -86,6 +86,10 @@ WIDE = 128
 """outputs of a layer from which on a CPU is quicker to pass one member after another"""
 
 
+SUMMED_IN_ORDER = 1024
+"""inputs of a layer up to which oneDNN sums them in one order for a row alone and among others"""
+
+
 def _members(bank: Tensor) -> Sequence[Tensor]:
     """Return the rows (1, ...) of (P, ...); gradients of a single one need no copy."""
     return bank.split(1) if len(bank) > 1 else [bank]
@@ -271,8 +275,9 @@ class Network:
     @property
     def has_independent_rows(self) -> bool:
         """Return whether an update's pass values a position alike in every digit in any batch."""
-        flat = all(isinstance(tower.encoder, FlattenEncoder) for tower in self.towers)
-        return flat and len(self._by_member) > 0
+        is_flat = all(isinstance(tower.encoder, FlattenEncoder) for tower in self.towers)
+        most_summed = max(affine.shape[0] for affine in self.layout.affines)
+        return len(self._by_member) > 0 and is_flat and most_summed <= SUMMED_IN_ORDER
 
     @property
     def structure(self) -> tuple[object, ...]:

@@ -15,7 +15,8 @@ def chosen(
 ) -> Tensor:
     actions = np.empty(values.shape[:2], np.int64)
     rate = exploration.expand(actions.shape)
-    given = [each.contiguous().numpy() for each in (values, legal, weights, noise, rate)]
+    tensors = (values, legal, weights, noise, rate)
+    given = [each.detach().contiguous().numpy() for each in tensors]
     _choose(*[*given, actions])
     return torch.from_numpy(actions)
 

@@ -62,59 +62,43 @@ def _losses(
 ) -> None:
     """Fill ``told`` (fields of `Losses`, P) and the derivatives, of which ``grad_values`` holds 0.
 
-    Computed in float64.
+    Computed in float64, so a ratio that float32 cannot hold is finite here. Actions are legal.
     """
     num_members, num_moves, num_actions = values.shape
     for p in numba.prange(num_members):
         policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0.0
-        near, bound = np.float64(clip[p, 0]), np.float64(value_clip[p, 0])
         for m in range(num_moves):
-            log_total = _log_total(values[p, m], legal[p, m])
-            move_entropy = 0.0
-            for a in range(num_actions):
-                if legal[p, m, a]:
-                    log_share = _raised(values[p, m, a]) - log_total
-                    move_entropy -= log_share * math.exp(log_share)
-            entropy += move_entropy
-
-            chosen = _raised(values[p, m, action[p, m]]) - log_total
+            best, log_total = _log_sum(values[p, m], legal[p, m])
+            of_move = _entropy(values[p, m], legal[p, m], best, log_total)
+            entropy += of_move
+            chosen = (_raised(values[p, m, action[p, m]]) - best) - log_total
             ratio_log = chosen - log_prob[p, m]
             ratio = math.exp(ratio_log)
-            surrogate = ratio * advantage[p, m]
-            bounded = min(max(ratio, 1 - near), 1 + near) * advantage[p, m]
-            slope = -surrogate  # by the logarithm
-            if bounded < surrogate:
-                surrogate, slope = bounded, 0.0
-            policy_loss -= surrogate
             kl += ratio - 1 - ratio_log
-            clipped += abs(ratio - 1) > near
-
+            clipped += abs(ratio - 1) > clip[p, 0]
+            loss, policy_slope = _surrogate(ratio, advantage[p, m], clip[p, 0])
+            policy_loss += loss
             for a in range(num_actions):
-                if legal[p, m, a]:
-                    log_share = _raised(values[p, m, a]) - log_total
+                if legal[p, m, a] and not values[p, m, a] < LOWEST:  # what is raised has no slope
+                    log_share = (_raised(values[p, m, a]) - best) - log_total
                     share = math.exp(log_share)
-                    by_policy = slope * (np.float64(a == action[p, m]) - share)
-                    by_entropy = share * (log_share + move_entropy)
+                    by_policy = policy_slope * (np.float64(a == action[p, m]) - share)
+                    by_entropy = share * (log_share + of_move)
                     grad_values[p, m, a] = (by_policy + ent_coef[p] * by_entropy) / num_moves
-
-            change = np.float64(value[p, m]) - value_before[p, m]
-            error = np.float64(value[p, m]) - target[p, m]
-            within = min(max(change, -bound), bound)
-            error_within = value_before[p, m] + within - target[p, m]
-            slope = error
-            if error_within * error_within > error * error:
-                error, slope = error_within, error_within if within == change else 0.0
-            value_loss += 0.5 * error * error
-            grad_value[p, m] = vf_coef[p] * slope / num_moves
-        loss = policy_loss + vf_coef[p] * value_loss - ent_coef[p] * entropy
-        told[0, p], told[1, p], told[2, p] = loss, policy_loss, value_loss
-        told[3, p], told[4, p], told[5, p] = entropy, kl, clipped
-        told[:, p] /= num_moves
+            loss, value_slope = _squared(
+                value[p, m], value_before[p, m], target[p, m], value_clip[p, 0]
+            )
+            value_loss += loss
+            grad_value[p, m] = vf_coef[p] * value_slope / num_moves
+        total = policy_loss + vf_coef[p] * value_loss - ent_coef[p] * entropy
+        told[0, p], told[1, p] = total / num_moves, policy_loss / num_moves
+        told[2, p], told[3, p] = value_loss / num_moves, entropy / num_moves
+        told[4, p], told[5, p] = kl / num_moves, clipped / num_moves
 
 
 @scalar
-def _log_total(values: Floats, legal: Bools) -> float:
-    """Return the logarithm of the sum of the exponentials of the legal values."""
+def _log_sum(values: Floats, legal: Bools) -> tuple[float, float]:
+    """Return the best legal value, and by how much the log-sum-exp of all exceeds it."""
     best = LOWEST
     for a in range(len(values)):
         if legal[a]:
@@ -123,7 +107,39 @@ def _log_total(values: Floats, legal: Bools) -> float:
     for a in range(len(values)):
         if legal[a]:
             total += math.exp(_raised(values[a]) - best)
-    return best + math.log(total)
+    return best, math.log(total)
+
+
+@scalar
+def _entropy(values: Floats, legal: Bools, best: float, log_total: float) -> float:
+    entropy = 0.0
+    for a in range(len(values)):
+        if legal[a]:
+            log_share = (_raised(values[a]) - best) - log_total
+            entropy -= log_share * math.exp(log_share)
+    return entropy
+
+
+@scalar
+def _surrogate(ratio: float, advantage: np.float32, clip: np.float32) -> tuple[float, float]:
+    """Return the clipped surrogate as a loss, and its derivative by the ratio's logarithm."""
+    near, gain = float(clip), float(advantage)
+    surrogate = ratio * gain
+    bounded = min(max(ratio, 1 - near), 1 + near) * gain
+    return (-bounded, 0.0) if bounded < surrogate else (-surrogate, -surrogate)
+
+
+@scalar
+def _squared(
+    value: np.float32, before: np.float32, target: np.float32, bound: np.float32
+) -> tuple[float, float]:
+    """Return half the larger squared error of a value and of its bound, and the derivative."""
+    change, error = float(value) - float(before), float(value) - float(target)
+    within = min(max(change, -float(bound)), float(bound))
+    error_within = float(before) + within - float(target)
+    if error_within * error_within <= error * error:
+        return 0.5 * error * error, error
+    return 0.5 * error_within * error_within, error_within if within == change else 0.0
 
 
 @scalar

@@ -19,19 +19,20 @@ MOST_ROWS = 1024
 
 
 def is_worth_it(
-    num_places: int, num_games: int, intervals: Collection[int], num_drawn: int
+    num_places: int, num_added: int, intervals: Collection[int], num_drawn: int
 ) -> bool:
-    """Return whether the target networks pass at most half as many positions.
+    """Return whether target networks pass at most half as many positions as for each batch.
 
-    In a step each of ``num_games`` adds a move and ``num_drawn`` are learned from; after any of the
-    members' ``intervals``, in steps, its target moves, and all ``num_places`` are valued anew.
+    In a step a ring takes in ``num_added`` moves, and ``num_drawn`` are learned from. Whenever one
+    of the members' ``intervals``, in steps, is over, all ``num_places`` are valued anew. Members
+    whose steps or intervals come to differ later are valued more often.
     """
     times_a_step = sum(1 / interval for interval in set(intervals))
-    return 2 * (num_places * times_a_step + num_games) <= num_drawn
+    return 2 * (num_places * times_a_step + num_added) <= num_drawn
 
 
 class TargetValues:
-    """Values of the positions in the rings of a replay buffer whose shards are not shared out."""
+    """Values of the positions in a replay buffer of one shard, 4 A bytes a place."""
 
     def __init__(
         self, buffer: ReplayBuffer, num_actions: int, values_of: Callable[[Tensor, Tensor], Tensor]
@@ -57,13 +58,19 @@ class TargetValues:
         now = added.tolist()
         if now == self._added:
             return
-        new = {count - before for count, before in zip(now, self._added or [], strict=False)}
-        num_new = new.pop() if len(new) == 1 else num_places
-        if not 0 <= num_new <= num_places:
-            num_new = num_places
+        num_new = self._num_new(now)
         oldest = (added - num_new)[:, None]
         for rows in torch.arange(num_new).split(MOST_ROWS):
             places = (oldest + rows) % num_places
             values = self._values_of(*self._buffer.positions(places))
             self._values.scatter_(1, places[..., None].expand(values.shape), values)
         self._added = now
+
+    def _num_new(self, now: list[int]) -> int:
+        """Return how many of each member's newest places are to be valued."""
+        num_places = self._values.shape[1]
+        if self._added is None:
+            return num_places
+        differences = [count - before for count, before in zip(now, self._added, strict=True)]
+        is_usual = min(differences) == max(differences) and 0 <= differences[0] <= num_places
+        return differences[0] if is_usual else num_places

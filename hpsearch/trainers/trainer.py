@@ -177,7 +177,7 @@ class Trainer(ABC, Generic[C, L]):
         self.configs = tuple(replace(config, reward=name) for config in self.configs)
         self.config = self.configs[0]
         self._graphs.forget()
-        self.rollouts.change()
+        self._change()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
         """Let only these of the learning roles go on learning; the others play on as they are.
@@ -201,7 +201,13 @@ class Trainer(ABC, Generic[C, L]):
             self.learner(name).replace_net(net)
             for member in range(net.weights.shape[0]):
                 self.begin_snapshots(name, member)
+        self._change()
+
+    def _change(self) -> None:
+        """Take note that more than training has changed the members."""
         self.rollouts.change()
+        for learner in self.learners:
+            learner.change()
 
     def begin_snapshots(self, role: str, member: int) -> None:
         """Let the other role meet one member's present networks instead of earlier ones."""
@@ -381,9 +387,7 @@ class Trainer(ABC, Generic[C, L]):
         for name, tensor in state.items():
             own[name][member].copy_(tensor)
         self.fused_game.refresh()
-        self.rollouts.change()
-        for learner in self.learners:
-            learner.change()
+        self._change()
         if "step" in state:
             self._steps_made[member] = int(state["step"])
 
@@ -480,7 +484,7 @@ class Trainer(ABC, Generic[C, L]):
         for learner in self.learners:
             learner.begin_with(saved[learner.name], member)
             self.begin_snapshots(learner.name, member)
-        self.rollouts.change()
+        self._change()
 
     def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""

@@ -27,11 +27,13 @@ def keeping(monkeypatch, tiny_config):
         monkeypatch.setattr(networks, "WIDE", 1)
         monkeypatch.setattr(dqn, "is_worth_it", is_worth_it if keeps else lambda *_: False)
         configs = [tiny_config({**OFTEN, **(changes or {}), "seed": n}) for n in range(num_members)]
-        trainer = build_trainer(configs)
-        assert all((learner._kept_values is not None) == keeps for learner in trainer.learners)
-        return trainer
+        return build_trainer(configs)
 
     return make
+
+
+def who_keeps(trainer) -> list[str]:
+    return [each.name for each in trainer.learners if each._kept_values is not None]
 
 
 CASES = {
@@ -57,6 +59,7 @@ def test_training_is_the_same_to_the_last_digit(keeping, case, threads):
             trainer.train(25)  # memory is full after 10
     finally:
         torch.set_num_threads(before)
+    assert [len(who_keeps(trainer)) for trainer in trainers] == [2, 0]
     states = [trainer.state() for trainer in trainers]
     assert states[0].keys() == states[1].keys()
     for name, tensor in states[0].items():
@@ -64,36 +67,60 @@ def test_training_is_the_same_to_the_last_digit(keeping, case, threads):
 
 
 def is_up_to_date(trainer) -> bool:
+    """Return whether each place in memory has the value that a pass of all gives."""
     for learner in trainer.learners:
-        batch = learner.replay_buffer.sample(12, 1, learner.gamma, trainer.step)
-        features = learner.features(batch.next_observation, batch.next_subset)
+        buffer = learner.replay_buffer
+        batch = buffer.sample(12, 1, learner.gamma, trainer.step)
+        places = torch.arange(buffer.num_places).expand(2, -1)
+        features = learner.features(*buffer.positions(places))
         with torch.no_grad():
             expected = learner.target_net.update_pass(features)
-        if not torch.equal(learner.next_values(batch, features), expected):
+        kept = learner.next_values(batch._replace(next_places=places), features)
+        is_filled = (places < buffer.added[:, None])[..., None]
+        if not torch.equal(kept * is_filled, expected * is_filled):
             return False
     return True
 
 
-def test_whatever_changes_networks_or_memory_is_noticed(keeping, tmp_path):
-    trainer, other = keeping(), keeping({"host.gamma": 0.3})
+@pytest.mark.parametrize("moves", [1, 2])
+def test_whatever_changes_networks_or_memory_is_noticed(keeping, tmp_path, moves):
+    changes = {"rollout_length": moves, "updates_per_step": 5 * moves}
+    trainer, other = keeping(changes), keeping({**changes, "host.gamma": 0.3})
+    assert who_keeps(trainer) == ["host", "agent"]
     trainer.train(5)
     other.train(8)
+    other.save(tmp_path, 0)
     assert is_up_to_date(trainer)
-    take_place(trainer, 1, trainer.configs[0], copy_of(trainer, 0))
+    trainer.train(1)  # one step before the targets move
+    assert is_up_to_date(trainer)
+    take_place(trainer, 1, trainer.configs[0], copy_of(other, 0))
     assert is_up_to_date(trainer)
     trainer.begin(0, other.configs[0])  # whose memory is empty, while the other member's is not
+    assert is_up_to_date(trainer)
     trainer.train(2)
     assert is_up_to_date(trainer)
-    trainer.host.replace_net(other.host_net)
-    trainer.train(1)
+    trainer.load(next(tmp_path.iterdir()), 0)
     assert is_up_to_date(trainer)
-    trainer.agent.begin_with(other.agent_net.like(1), 1)
+    trainer.replace_nets(host=other.host_net)
     assert is_up_to_date(trainer)
     trainer.replace_reward_func("step_penalty")
-    trainer.train(1)
+    for _ in range(3):  # as many moves as there were before
+        trainer.train(1)
+        assert is_up_to_date(trainer)
+    trainer.set_trainable(["agent"])
+    trainer.train(4)
     assert is_up_to_date(trainer)
     trainer.host.target_net.weights += 1.0
     assert not is_up_to_date(trainer)  # so that the above can tell
+
+
+def test_what_was_kept_before_the_memory_was_emptied_is_forgotten(keeping):
+    """The ring then holds as many moves as when its places were valued."""
+    trainer = keeping({"rollout_length": 2, "updates_per_step": 10})
+    trainer.train(1)
+    trainer.replace_reward_func("step_penalty")
+    trainer.train(1)
+    assert is_up_to_date(trainer)
 
 
 def test_a_resumed_run_goes_on_to_the_last_digit(keeping, tmp_path):
@@ -124,19 +151,21 @@ def test_passes_are_at_least_halved(keeping, monkeypatch):
     assert kept <= each / 2
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"host.steps_before_update_target": 1, "agent.steps_before_update_target": 1},
-        {"updates_per_step": 1},
-        {"replay_buffer.buffer_size": 600},
-        {"shards": 2},
-    ],
-)
-def test_passes_for_each_where_nothing_is_won_or_rows_depend_on_others(keeping, changes):
-    keeping(changes, keeps=False)
-    with pytest.raises(AssertionError):
-        keeping(changes)
+OTHERWISE = {
+    "a target that always moves": {
+        "host.steps_before_update_target": 1,
+        "agent.steps_before_update_target": 1,
+    },
+    "few updates": {"updates_per_step": 1},
+    "many moves a step": {"rollout_length": 8},
+    "a large memory": {"replay_buffer.buffer_size": 600},
+    "shards": {"shards": 2},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERWISE.values(), ids=OTHERWISE)
+def test_where_it_is_not_worth_it_each_batch_has_its_own_pass(keeping, changes):
+    assert who_keeps(keeping(changes)) == []
 
 
 def test_members_whose_targets_move_apart_value_all_for_each():
@@ -147,5 +176,20 @@ def test_members_whose_targets_move_apart_value_all_for_each():
 
 
 def test_hosts_that_look_at_all_replies_keep_nothing(keeping):
-    with pytest.raises(AssertionError):
-        keeping({"dqn.minimax": True})
+    assert who_keeps(keeping({"dqn.minimax": True})) == ["agent"]
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("net_arch", [[128, 128], [1024, 256], ["b", "r256"], [2048, 8]])
+def test_rows_are_alike_in_any_batch(tiny_config, net_arch, activation):
+    changes = {"host.net_arch": net_arch, "host.activation": activation}
+    net = build_trainer([tiny_config(changes)]).host_net
+    assert net.has_independent_rows == (2048 not in net_arch)
+    if not net.has_independent_rows:
+        return
+    x = torch.rand(1, 1025, net.observation_size)
+    with torch.no_grad():
+        whole = net.update_pass(x)
+        for first, count in ((0, 1), (3, 1), (1024, 1), (7, 2), (1, 31), (500, 256), (1, 1024)):
+            rows = slice(first, first + count)
+            assert torch.equal(net.update_pass(x[:, rows]), whole[:, rows])
