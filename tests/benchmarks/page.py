@@ -66,10 +66,10 @@ that wanted to compute, ours included; processor time is what all threads used, 
   in memory, a matrix for every point, Python's `all` over a tensor. As a learner it is an update of
   its DQNTrainer alone (seed_dqn.py), which took between 0.98 and 1.02 times as long as that
   trainer's own `_fit_network`, run beside it from a checkout, with equal values of equal weights.
-  Why a DQN learner misses its goal: on one thread of an AMD EPYC the products of matrices of an
-  update take 2.6 ms with two residual blocks of 256 and 0.97 ms with [256, 256], at 220 GFLOP/s.
-  One of its three forward passes is that of double Q-learning, which the seed does without. 1.5
-  times the seed's updates are 4.3 and 1.4 ms.
+  Learners of ours keep what the target network says of the positions in memory until it moves,
+  every 1,600 updates here. Where they miss their goal: double Q-learning passes the next positions
+  through the learning network, too, which the seed does without; and a PPO learner of one member
+  spends a fifth of its time on moves of 32 games, too few to keep a core at products of matrices.
 - **plain eager** is the same algorithm, or the same update, as one writes it in torch, without
   these. tests/benchmarks/test_seed_game.py and test_plain_trainers.py hold both to our results.
 - **one by one** are trainers of one member each, **together** is one trainer of them all.
