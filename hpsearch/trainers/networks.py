@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import layers_cpu
-from hpsearch.trainers.config.players import FlattenEncoder
+from hpsearch.trainers.config.players import EncoderExtension
 from hpsearch.trainers.config.weight_layout import (
     Affine,
     Inputs,
@@ -275,9 +275,14 @@ class Network:
     @property
     def has_independent_rows(self) -> bool:
         """Return whether an update's pass values a position alike in every digit in any batch."""
-        is_flat = all(isinstance(tower.encoder, FlattenEncoder) for tower in self.towers)
+        encoders = [tower.encoder for tower in self.towers]
         most_summed = max(affine.shape[0] for affine in self.layout.affines)
-        return len(self._by_member) > 0 and is_flat and most_summed <= SUMMED_IN_ORDER
+        return (
+            len(self._by_member) > 0
+            and most_summed <= SUMMED_IN_ORDER
+            and not any(tower.num_encoder_tensors for tower in self._by_member)
+            and not any(isinstance(encoder, EncoderExtension) for encoder in encoders)
+        )
 
     @property
     def structure(self) -> tuple[object, ...]:
