@@ -1,5 +1,7 @@
 """The loss of proximal policy optimisation (Schulman et al., arXiv 1707.06347), of P members.
 
+Apart from ppo.py, as ppo_cpu.py computes the same and ppo.py chooses between the two.
+
 Axes: P members, M moves of a step, m of them in a minibatch, I inputs, A actions.
 """
 

@@ -15,7 +15,7 @@ from hpsearch.trainers.moves import Batch
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 
 MOST_ROWS = 1024
-"""of one pass, so that its layers fit the processor's cache"""
+"""of one pass, so that layers never hold a whole memory at once"""
 
 
 def is_worth_it(
