@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 from hpsearch import errors
-from hpsearch.cluster.machine import let_threads_wait
+from hpsearch.cluster.threads import let_threads_wait
 from hpsearch.commands.begin import init, validate
 from hpsearch.commands.command import Argument, Command, command
 from hpsearch.commands.derive import breed, confirm, replay

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores, useful_threads
+from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import start_process, submit_driver
+from hpsearch.cluster.threads import useful_threads
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.extensions import ExtensionError
 from hpsearch.study.options import ExecutorExtension, JobNeeds, LocalOptions, PsijOptions

@@ -18,7 +18,7 @@ from hpsearch.api.driving import failure_of, find_study
 from hpsearch.api.foreground import drive_here
 from hpsearch.api.study_check import StudyCheck, check_study
 from hpsearch.api.study_reader import RUNS, StudyReader
-from hpsearch.cluster.machine import let_threads_wait
+from hpsearch.cluster.threads import let_threads_wait
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.files import write_text
 from hpsearch.names import runs_option

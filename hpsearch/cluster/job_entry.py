@@ -15,6 +15,7 @@ from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.machine import VISIBLE, Gpu, hold_gpus, keep_freed_memory, share
 from hpsearch.cluster.records import HeldGpus
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.threads import let_threads_spin
 
 
 def train(job_folder: str) -> None:
@@ -60,14 +61,15 @@ def train_as_task(job_folders: Sequence[str]) -> None:
         if job.plan.required().programs:
             _run_programs(job, flag)
             return
-        with _importing(job.plan.required().num_threads):
+        num_threads = job.plan.required().num_threads
+        with _importing(num_threads):
             from hpsearch.cluster.meeting import cluster_team, join
             from hpsearch.cluster.worker import run_job
 
         if rank > 0:
-            join(job, rank, ranks, flag)
+            join(job, rank, ranks, num_threads, flag)
             return
-        with cluster_team(job, ranks, flag) as team:
+        with cluster_team(job, ranks, num_threads, flag) as team:
             run_job(job, flag, team)
 
 
@@ -113,6 +115,7 @@ def main(arguments: Sequence[str]) -> None:
 def _importing(num_threads: int) -> Iterator[None]:
     """Set up threads and memory, and collect no garbage, while the block imports torch."""
     keep_freed_memory()
+    let_threads_spin()
     # Idle threads of larger pools spin on: two such jobs on two cores all but stop each other.
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
     gc.disable()  # imports make a million objects, which stay: see `hpsearch.cli.entry`

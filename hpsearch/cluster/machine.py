@@ -13,12 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpsearch.cluster.failures import StopFlag
-
-if TYPE_CHECKING:
-    from hpsearch.trainers.config import CommonConfig
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """environment variable that names the GPUs which a process may use, with commas between them"""
@@ -27,16 +23,6 @@ ANSWER_SECONDS = 30.0
 GLANCE_SECONDS = 0.5  # between two looks for GPUs that have become free
 SETTLING_SECONDS = 10.0
 """for which a job waits for all that it wants before it takes fewer: the last job may just end"""
-
-
-def let_threads_wait() -> None:
-    """Let threads that wait for each other sleep soon; read when torch is imported, and by jobs.
-
-    By default they spin for milliseconds, and starve where other programs run too. To sleep at once
-    makes those that share short work slower where they are alone.
-    """
-    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():  # a user's choice stays
-        os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 
 @dataclass(frozen=True)
@@ -223,23 +209,6 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux; a job may own fewer cores than its node has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-PRODUCT_A_THREAD = 50_000_000
-"""multiplications of the largest matrix product of an update that are worth a thread: with less to
-do, threads wait for each other, and far longer where another job needs the cores too; measured, see
-reports/benchmarks/README.md#threads"""
-
-
-def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: int) -> int:
-    """Return how many threads each of the ranks should have that train so many ``members``.
-
-    All ranks together have ``cores``.
-    """
-    most = max(1, cores // ranks)
-    if config.device == "cuda":  # which computes the products
-        return most
-    return max(1, min(most, members * config.largest_product() // ranks // PRODUCT_A_THREAD))
 
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of <malloc.h>

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import torch
 from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
@@ -46,7 +45,7 @@ def local_team(
     """
     os.environ |= _LOOPBACK_ALONE
     if size == 1:
-        yield from _ended(Team(flag, weights=weights))
+        yield from _ended(Team(flag, weights=weights, num_threads=num_threads))
         return
     gpus = os.environ.get(VISIBLE)
     store = serve(LOOPBACK)
@@ -56,7 +55,8 @@ def local_team(
     try:
         if gpus:
             os.environ[VISIBLE] = ",".join(share(gpus.split(","), 0, size))
-        team = Team(flag, RankGroup(store, 0, size, others), weights)
+        group = RankGroup(store, 0, size, others)
+        team = Team(flag, group, weights, num_threads=num_threads)
         yield from _ended(team)
         with suppress(subprocess.TimeoutExpired):  # all is done and written
             for process in others.processes:
@@ -91,14 +91,15 @@ class _Started:
 
 
 @contextmanager
-def cluster_team(job: JobDir, size: int, flag: StopFlag) -> Iterator[Team]:
+def cluster_team(job: JobDir, size: int, num_threads: int, flag: StopFlag) -> Iterator[Team]:
     """Give the team of which this task is the first; the others look for it in the job's folder."""
     if size == 1:
-        yield from _ended(Team(flag, weights=job.weights))
+        yield from _ended(Team(flag, weights=job.weights, num_threads=num_threads))
         return
     store = serve()
     job.address.write(RankAddress(socket.gethostname(), store.port))
-    team = Team(flag, RankGroup(store, 0, size, _Tasks(0, size)), job.weights)
+    group = RankGroup(store, 0, size, _Tasks(0, size))
+    team = Team(flag, group, job.weights, num_threads=num_threads)
     yield from _ended(team)
 
 
@@ -121,7 +122,7 @@ class _Tasks:
             subprocess.run(command, timeout=LEAVING_SECONDS, check=False)
 
 
-def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
+def join(job: JobDir, rank: int, size: int, num_threads: int, flag: StopFlag) -> None:
     """Do what the first task of a job does; ConflictError if it cannot be reached."""
     deadline = time.monotonic() + MEETING_SECONDS
     while (address := job.address.try_read()) is None and time.monotonic() < deadline:
@@ -131,19 +132,26 @@ def join(job: JobDir, rank: int, size: int, flag: StopFlag) -> None:
             f"rank 0 of {job.root} announced itself nowhere within {MEETING_SECONDS:.0f} s; its "
             "log says why, and all nodes must see the same folder"
         )
-    torch.set_num_threads(job.plan.required().num_threads)
-    _follow(address, rank, size, flag, _Tasks(rank, size))
+    _follow(address, rank, size, num_threads, flag, _Tasks(rank, size))
 
 
 def join_here(port: int, rank: int, size: int, num_threads: int, flag: StopFlag) -> None:
     """Do what the first rank does, which serves its store at a port of this machine."""
-    torch.set_num_threads(num_threads)
-    _follow(RankAddress(LOOPBACK, port), rank, size, flag, UnknownProcesses())
+    address = RankAddress(LOOPBACK, port)
+    _follow(address, rank, size, num_threads, flag, UnknownProcesses())
 
 
-def _follow(address: RankAddress, rank: int, size: int, flag: StopFlag, others: Processes) -> None:
+def _follow(
+    address: RankAddress,
+    rank: int,
+    size: int,
+    num_threads: int,
+    flag: StopFlag,
+    others: Processes,
+) -> None:
     try:
-        Team(flag, RankGroup(_reach(address, rank), rank, size, others)).follow()
+        group = RankGroup(_reach(address, rank), rank, size, others)
+        Team(flag, group, num_threads=num_threads).follow()
     except Exception as error:
         if isinstance(error, HpsearchError):  # of all else the first rank tells
             print(f"rank {rank}: {error}", flush=True)

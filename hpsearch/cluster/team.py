@@ -12,11 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
+import torch
+
 from hpsearch.cluster.actors import ActorPool
 from hpsearch.cluster.failures import RankLostError, StopFlag, kind_of, message_of
 from hpsearch.cluster.parts import AwaitedParts, PartsWritten, PartWriter
 from hpsearch.cluster.rank_group import RankGroup
 from hpsearch.cluster.records import ActorHeartbeat, RankHeartbeat
+from hpsearch.cluster.training_threads import TrainingThreads
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.checkpoint import Checkpoint, CheckpointPart
@@ -32,14 +35,21 @@ R = TypeVar("R")
 
 class Team:
     def __init__(
-        self, flag: StopFlag, group: RankGroup | None = None, weights: Path | None = None
+        self,
+        flag: StopFlag,
+        group: RankGroup | None = None,
+        weights: Path | None = None,
+        *,
+        num_threads: int | None = None,
     ) -> None:
         """Set ``flag`` once any rank is asked to stop or to save; without a group there is one.
 
+        Each rank has ``num_threads`` (None: as torch has), or fewer where others need the cores.
         ``weights`` is the folder of the files from which all ranks' actors read weights; the first
         rank's counts.
         """
         self._flag, self._weights = flag, weights
+        self.threads = TrainingThreads(num_threads or torch.get_num_threads())
         self.group = group
         self.ranks = ALONE if group is None else group.ranks
         self.heartbeats: Sequence[RankHeartbeat] = ()
@@ -277,6 +287,7 @@ def _hear(team: Team) -> None:
 
 
 def _train(team: Team, steps: int) -> None:
+    team.threads.adapt(team.trainer)
     waited, began = team.ranks.calls.waited, time.perf_counter()
     team.trainer.train(steps)
     step = int(team.trainer.step[0])  # waits for the device

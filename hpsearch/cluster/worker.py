@@ -45,7 +45,6 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
     if plan.probes is not None:
         job.report.write(_device_report(plan.probes, team.hosts()))
         return
-    torch.set_num_threads(plan.num_threads)
     queue = TrialQueue(job, plan, Member.open)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, RankLostError, stop_flag
+from hpsearch.cluster.threads import let_threads_spin
 from hpsearch.commands.command import RUNS, argument, command, option, positive
 from hpsearch.errors import (
     INTERRUPTED,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     ),
     option(
         "--threads N",
-        "CPU threads per rank; default: OMP_NUM_THREADS, else what pays: one for small networks",
+        "CPU threads per rank, fewer while other programs need the cores; default: "
+        "OMP_NUM_THREADS, else what pays: one for small networks",
         positive,
     ),
     option(
@@ -62,7 +64,7 @@ def train(
     threads: int | None,
     ranks: int | None,
 ) -> int:
-    import torch
+    let_threads_spin()
 
     from hpsearch.cluster.machine import keep_freed_memory
     from hpsearch.cluster.meeting import local_team
@@ -80,7 +82,6 @@ def train(
     num_ranks = ranks or 1
     _check_ranks(num_ranks, trained)
     num_threads = threads or _threads(num_ranks, trained)
-    torch.set_num_threads(num_threads)
     keep_freed_memory()
     console = Terminal()
     with (
@@ -172,7 +173,8 @@ def _threads(ranks: int, config: "TrainerConfig") -> int:
     """Return the threads of each rank where none are asked for by an option."""
     import torch
 
-    from hpsearch.cluster.machine import num_cores, useful_threads
+    from hpsearch.cluster.machine import num_cores
+    from hpsearch.cluster.threads import useful_threads
 
     if "OMP_NUM_THREADS" in os.environ:  # a user's, which torch has read
         return torch.get_num_threads()

@@ -17,9 +17,9 @@ from hpsearch.analysis.examination import SPLIT, ComparedPlayer, compare
 from hpsearch.errors import CorruptError, HpsearchError, UsageError
 from hpsearch.export.folder import shown
 from hpsearch.export.greedy import ByRole
+from hpsearch.game.kernels.threads import threads
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
-from hpsearch.trainers.match import threads
 from hpsearch.trainers.metrics import MODES, PANELS, worst_name
 from hpsearch.trainers.rho import BOOTSTRAP_SEED
 

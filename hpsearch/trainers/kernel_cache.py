@@ -4,11 +4,14 @@ numba keeps what it compiles on disk, where all jobs of this code find it. But j
 together would all compile the same, and where their processors differ, numba's index of one folder
 may name the other's program.
 
-python -m hpsearch.trainers.kernel_cache compiles what training in 3 dimensions needs.
+python -m hpsearch.trainers.kernel_cache compiles what training in 3 dimensions needs, by one thread
+and by several, beside each other.
 """
 
 import hashlib
+import multiprocessing
 import platform
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,15 +23,16 @@ from filelock import FileLock
 from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
+from hpsearch.game.kernels.threads import MAY_CHANGE
 from hpsearch.game.rules import GameConfig
-from hpsearch.trainers import dqn_cpu, moves_cpu, policies_cpu, ppo_cpu
+from hpsearch.trainers import dqn_cpu, moves_cpu, norms_cpu, policies_cpu, ppo_cpu
 from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
 from hpsearch.trainers.ppo_loss import LossCoefficients, Moves
 
 GAMES = (interface, cpu_loops, random, rules, policies_cpu)
-UPDATES = (adam_cpu, moves_cpu, dqn_cpu, ppo_cpu)
+UPDATES = (adam_cpu, moves_cpu, norms_cpu, dqn_cpu, ppo_cpu)
 LONGEST_SECONDS = 120.0
 """for which others wait: a process that is killed lets go of its lock, but one may be stopped"""
 
@@ -78,7 +82,7 @@ def _mark(dimension: int) -> Path | None:
         llvm.get_host_cpu_features().flatten(),
         type(cpu_loops.unrolled(dimension)).__name__,
         dimension if dimension in cpu_loops.UNROLLED else "any",
-        torch.get_num_threads() > 1,
+        torch.get_num_threads() > 1 or MAY_CHANGE.is_set(),
     )
     total.update(repr(about).encode())
     return Path(folder) / f"compiled-{total.hexdigest()[:16]}"
@@ -110,12 +114,20 @@ def _use_all(dimension: int) -> None:
     policies_cpu.chosen(row[None], true[None], row[None], torch.zeros(1, 1, 2), row)
     moves_cpu.draw(row, none, 1, 1)
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
+    norms_cpu.batch_norm(row, number, number, (number.clone(), number.clone()), training=True)
+    norms_cpu.derive_batch_norm(row, row, number, number, number, training=True)
+    norms_cpu.derive_layer_norm(row, row, row, row)
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
     moves = Moves(row[None], true[None], ints, row, row, row, row)
     ppo_cpu.losses(row[None], row, moves, LossCoefficients(row, row, number, number))
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
+def _compile_for(num_threads: int) -> None:
+    torch.set_num_threads(num_threads)
     compile_kernels(dimension=3)
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+        list(processes.map(_compile_for, (1, 2)))  # raises what one of them raises

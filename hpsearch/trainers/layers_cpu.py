@@ -14,13 +14,20 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.config.net_arch import BATCH_NORM_MOMENTUM, NORM_EPS, NormKind
+from hpsearch.game.kernels.threads import threads
+from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
 from hpsearch.trainers.config.weight_layout import Affine
+from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
 
 Activation = Literal["none", "relu", "tanh"]
 
 NARROW: Final = 32
 """rows or columns below which torch's product, by MKL, is quicker than oneDNN's"""
+
+
+ROWS_AT_ONCE: Final = 1024
+"""over which products and sums go; longer ones are shared out between threads, so that their digits
+would depend on how many there are"""
 
 
 def is_available(device: torch.device) -> bool:
@@ -140,9 +147,8 @@ class MemberReader:
                 x, [x.shape[1]], views.scale, views.shift, NORM_EPS
             )
         else:
-            y, *of_batch = torch.ops.aten.native_batch_norm.default(
-                *(x, views.scale, views.shift, *views.moments),
-                *(self._training, BATCH_NORM_MOMENTUM, NORM_EPS),
+            y, *of_batch = batch_norm(
+                x, views.scale, views.shift, views.moments, training=self._training
             )
         if self._tape is not None:
             derive = partial(
@@ -182,10 +188,23 @@ def _derive_linear(
 ) -> Derivatives:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
     grad_x = _product(grad, views.transposed) if needs_x else None
+    parts = [
+        _summed_over_rows(*rows)
+        for rows in zip(x.split(ROWS_AT_ONCE), grad.split(ROWS_AT_ONCE), strict=True)
+    ]
+    of_weight, of_bias = parts[0]
+    for more_of_weight, more_of_bias in parts[1:]:
+        of_weight += more_of_weight
+        of_bias += more_of_bias
+    return Derivatives((grad_x,), (of_weight, of_bias))
+
+
+def _summed_over_rows(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what rows add to the derivatives of weight and bias."""
     # oneDNN copies its first factor, so it is the smaller one.
     is_narrowing = grad.shape[1] < x.shape[1]
-    grad_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
-    return Derivatives((grad_x,), (grad_weight, grad.sum(dim=0)))
+    of_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
+    return of_weight, grad.sum(dim=0)
 
 
 def _derive_activation(grad: Tensor, *, y: Tensor, then: Activation) -> Tensor:
@@ -208,16 +227,20 @@ def _derive_norm(
     training: bool,
     needs_x: bool,
 ) -> Derivatives:
-    mask = [needs_x, True, True]
-    if views.moments is None:
-        grad_x, *of_weights = torch.ops.aten.native_layer_norm_backward.default(
-            grad, x, [x.shape[1]], *of_batch, views.scale, views.shift, mask
+    mean, inverse = of_batch
+    if views.moments is not None:
+        grad_x, *of_weights = derive_batch_norm(
+            grad, x, views.scale, mean, inverse, training=training
         )
-    else:
-        grad_x, *of_weights = torch.ops.aten.native_batch_norm_backward.default(
-            grad, x, views.scale, *views.moments, *of_batch, training, NORM_EPS, mask
-        )
-    return Derivatives((grad_x if needs_x else None,), tuple(of_weights))
+        return Derivatives((grad_x,), tuple(of_weights))
+    of_weights = list(derive_layer_norm(grad, x, mean, inverse))
+    if not needs_x:
+        return Derivatives((None,), tuple(of_weights))
+    mask = [True, False, False]  # torch shares the sums of the others out between threads
+    grad_x, *_ = torch.ops.aten.native_layer_norm_backward.default(
+        grad, x, [x.shape[1]], mean, inverse, views.scale, views.shift, mask
+    )
+    return Derivatives((grad_x,), tuple(of_weights))
 
 
 def _derive_dueling(grad: Tensor) -> Derivatives:
@@ -234,7 +257,8 @@ def _linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
     if min(*first.shape, second.shape[1]) < NARROW:
-        return torch.mm(first, second)
+        with threads(1):  # MKL's digits would depend on how many
+            return torch.mm(first, second)
     y: Tensor = torch.ops.mkldnn._linear_pointwise.default(first, second.T, None, "none", [], "")
     return y
 

@@ -10,8 +10,6 @@ Axes: L lanes, each its own match; K games of a lane; N points, D coordinates.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +18,7 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels.threads import threads
 from hpsearch.game.random import derive_key, num_blocks
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import NOISE, play
@@ -81,17 +80,6 @@ class MatchResult:
     @property
     def stopped_share(self) -> float:
         return sum(self.stopped) / sum(self.games)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads in the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @threads(1)

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from hpsearch.game.kernels.threads import MAY_CHANGE, threads
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import layers_cpu
 from hpsearch.trainers.config.players import EncoderExtension
@@ -164,7 +165,10 @@ class Network:
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
-        return self._apply(self._forward, x, tower, training)
+        if not MAY_CHANGE.is_set():
+            return self._apply(self._forward, x, tower, training)
+        with threads(min(torch.get_num_threads(), len(x))):
+            return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return what a call does, as is quickest on the device; compiled where that is asked for.
@@ -202,8 +206,6 @@ class Network:
         return not shares_moments and max(each.shape[1] for each in self.layout.affines) >= WIDE
 
     def _forward_by_member(self, x: Tensor, index: int, training: bool) -> Tensor:
-        if training and x.shape[1] == 1:  # torch's norms know no variance of a single row
-            return self._forward(x, index, training)
         x = self._encoded_by_member(x, index)
         run = partial(self._layers_by_member, index, training)
         if not torch.is_grad_enabled():
@@ -285,6 +287,11 @@ class Network:
         )
 
     @property
+    def has_layers_by_member(self) -> bool:
+        """Return whether updates compute each member's layers for itself, on a CPU."""
+        return len(self._by_member) > 0
+
+    @property
     def structure(self) -> tuple[object, ...]:
         """Return what two networks must share for one to take over the other's weights."""
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self.towers]
@@ -297,7 +304,7 @@ class Network:
         """
         towers = range(len(self.towers))
         has_weights_before = any(tower.num_encoder_tensors for tower in self._by_member)
-        if self._by_member and not has_weights_before and not (training and x.shape[1] == 1):
+        if self._by_member and not has_weights_before:
             with torch.no_grad():
                 passes = [self._taped_pass(x, tower, training) for tower in towers]
             values, tapes = map(list, zip(*passes, strict=True))

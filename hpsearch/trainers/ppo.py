@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from hpsearch.game.kernels.threads import threads
 from hpsearch.trainers import ppo_cpu
 from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import PPOConfig
@@ -234,7 +235,8 @@ def _log_prob(learner: ActorCritic, features: Tensor, legal: Tensor, action: Ten
 
 def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:
     """Return the advantages (P, m) of each minibatch with mean 0 and deviation 1 over all ranks."""
-    means = torch.stack([part.mean(dim=1, keepdim=True) for part in parts])
+    with threads(1):  # several would share out the sum of a single member, and round otherwise
+        means = torch.stack([part.mean(dim=1, keepdim=True) for part in parts])
     if ranks.size == 1:
         deviations = torch.stack([part.std(dim=1, keepdim=True, correction=0) for part in parts])
     else:  # of all minibatches at once

@@ -2,11 +2,12 @@
 
     python tests/benchmarks/threads.py --repeats 3
 
-Trainers of many sizes, each with one thread and with as many as there are cores, which sleep while
-they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT). A contender has two processes of
-its own: one trains alone, then both train beside each other. Contenders take turns for each size,
-each time once the machine has nothing else to do, and the best of the repetitions counts, as others
-who use it only make a run slower. Rows are appended to reports/benchmarks/threads.csv;
+Trainers of many sizes, each with one thread, with as many as there are cores, which sleep while
+they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT), and with those that a job has,
+whose number follows what other programs leave. A contender has two processes of its own: one trains
+alone, then both train beside each other. Contenders take turns for each size, each time once the
+machine has nothing else to do, and the best of the repetitions counts, as others who use it only
+make a run slower. Rows are appended to reports/benchmarks/threads.csv;
 `threads_page` shows the newest.
 """
 
@@ -27,22 +28,26 @@ import rows
 import torch
 from configurations import Plain, dqn_config, ppo_config
 
-from hpsearch.cluster.machine import num_cores, useful_threads
+from hpsearch.cluster.job_training import STRIDE_SECONDS
+from hpsearch.cluster.machine import num_cores
+from hpsearch.cluster.threads import LONG, useful_threads
+from hpsearch.cluster.training_threads import TrainingThreads
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.trainer import AnyTrainer
 
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
-ONE, SPINNING = "one thread", "all, spin 1000"
-"""what `useful_threads` chooses from: on the command line, several threads spin so long"""
+JOB = "as a job"
 CONTENDERS: Mapping[str, Mapping[str, str]] = {
-    ONE: PASSIVE | {"OMP_NUM_THREADS": "1"},
+    "one thread": PASSIVE | {"OMP_NUM_THREADS": "1"},
     "all, asleep": PASSIVE,
-    SPINNING: {"GOMP_SPINCOUNT": "1000"},
+    "all, spin 1000": {"GOMP_SPINCOUNT": "1000"},
     "all, spin 10000": {"GOMP_SPINCOUNT": "10000"},
+    JOB: LONG,
 }
 """by name, the environment of its processes; all: as many threads as there are cores"""
-SECONDS = 0.5
-"""for which a process trains at a time"""
+SETTLING_SECONDS, SECONDS = 1.2, 1.0
+"""for which a process trains at a time, before its steps count and while they do"""
 QUIET_PERCENT, QUIET_SECONDS = 12.0, 0.2
 """what others may use of the cores when a process begins to train, measured for so long"""
 FIRST_STEPS = {"dqn": 12, "ppo": 1}
@@ -57,17 +62,19 @@ class Case:
     members: int
 
     def about(self, repeats: int) -> dict[str, object]:
-        config = self._config(0)
-        threads = useful_threads(config, members=self.members, ranks=1, cores=num_cores())
         return {
             "case": self.algorithm,
             "net_arch": json.dumps(self.net_arch),
             "batch": self.batch,
             "members": self.members,
-            "product": self.members * config.largest_product(),
-            "chosen": ONE if threads == 1 else SPINNING,
+            "product": self.members * self._config(0).largest_product(),
+            "chosen": JOB,
             "repeats": repeats,
         }
+
+    def useful_threads(self) -> int:
+        config = self._config(0)
+        return useful_threads(config, members=self.members, ranks=1, cores=num_cores())
 
     def configs(self) -> list[TrainerConfig]:
         return [self._config(seed) for seed in range(self.members)]
@@ -111,8 +118,8 @@ CASES = [
 class Worker:
     """A process that trains what it is told to, for a while each time."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        command = [sys.executable, __file__, "--work"]
+    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+        command = [sys.executable, __file__, "--work", name]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -137,22 +144,32 @@ class Worker:
         self._process.wait()
 
 
-def work() -> None:
+def work(name: str) -> None:
     """Answer each line: a case's number builds it, null trains it; answers are steps a second."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", num_cores())))
     for line in sys.stdin:
         number = json.loads(line)
         if number is not None:
             case = CASES[number]
+            threads = TrainingThreads(case.useful_threads()) if name == JOB else None
             trainer = build_trainer(case.configs())
             trainer.train(FIRST_STEPS[case.algorithm])
             print(0.0, flush=True)
             continue
-        steps, began = 0, time.perf_counter()
-        while time.perf_counter() - began < SECONDS:
-            trainer.train(1)
-            steps += 1
-        print(steps / (time.perf_counter() - began), flush=True)
+        _train_for(SETTLING_SECONDS, trainer, threads)
+        print(_train_for(SECONDS, trainer, threads), flush=True)
+
+
+def _train_for(seconds: float, trainer: AnyTrainer, threads: TrainingThreads | None) -> float:
+    """Return steps a second."""
+    steps, began, adapted = 0, time.perf_counter(), 0.0
+    while (now := time.perf_counter()) < began + seconds:
+        if threads is not None and now > adapted + STRIDE_SECONDS:
+            threads.adapt(trainer)
+            adapted = now
+        trainer.train(1)
+        steps += 1
+    return steps / (time.perf_counter() - began)
 
 
 def _wait_for_quiet(patience: float) -> None:
@@ -195,13 +212,15 @@ def main() -> None:
         "--patience", type=float, default=60.0, help="seconds for which a quiet machine is awaited"
     )
     parser.add_argument("--out", type=Path, default=rows.REPORTS)
-    parser.add_argument("--work", action="store_true")
+    parser.add_argument("--work", choices=CONTENDERS)
+    parser.add_argument("--cases", type=int, nargs="*", default=range(len(CASES)))
     options = parser.parse_args()
     if options.work:
-        work()
+        work(options.work)
         return
-    workers = {name: (Worker(own), Worker(own)) for name, own in CONTENDERS.items()}
-    for number, case in enumerate(CASES):
+    workers = {name: (Worker(name, own), Worker(name, own)) for name, own in CONTENDERS.items()}
+    for number in options.cases:
+        case = CASES[number]
         about = rows.context("cpu", num_cores()) | case.about(options.repeats)
         table = [
             about | {"contender": name, "alone": f"{alone:.4g}", "beside": f"{beside:.4g}"}

@@ -12,12 +12,11 @@ HEAD = """## threads
 
 Steps a second of one trainer alone / the mean of two equal ones beside each other, each with one
 thread or with as many as there are cores, which sleep while they wait or first spin so many times
-(GOMP_SPINCOUNT). **Bold** is what a job does where no number is asked for (`useful_threads`): one
-thread for each 50 million multiplications of the largest matrix product of an update, at least one.
-The last columns say how fast that is as a share of the fastest, alone and beside. Threads that
-spin longer are faster where short work has the machine to itself, and several times slower where
-it has not, so they are no choice for a job, which does not know what will run beside it. Load is
-that of other users too: the processes were measured with a higher priority than theirs.
+(GOMP_SPINCOUNT). **Bold** is what a job does where no number is asked for: at most one thread for
+each 4 million multiplications of the largest matrix product of an update (`useful_threads`), which
+spin 10,000 times, and fewer while other programs need the cores (`TrainingThreads`). The last
+columns say how fast that is as a share of the fastest, alone and beside. Load is that of other
+users too: the processes were measured with a higher priority than theirs.
 """
 
 

@@ -176,7 +176,7 @@ def test_actors_end_with_a_block_that_fails() -> None:
 
 @pytest.mark.parametrize(
     "team_of",
-    [lambda flag: local_team(1, 1, flag), lambda flag: cluster_team(JobDir(Path()), 1, flag)],
+    [lambda flag: local_team(1, 1, flag), lambda flag: cluster_team(JobDir(Path()), 1, 1, flag)],
 )
 def test_a_rank_alone_has_no_group(groups: list[FakeGroup], team_of: Callable) -> None:
     with team_of(StopFlag()) as team:
@@ -189,7 +189,7 @@ def test_a_rank_alone_has_no_group(groups: list[FakeGroup], team_of: Callable) -
 
 def test_the_first_task_announces_where_it_waits(tmp_path: Path, groups: list[FakeGroup]) -> None:
     job = new_probe(StudyDir(tmp_path), "00001")
-    with cluster_team(job, 2, StopFlag()) as team:
+    with cluster_team(job, 2, 1, StopFlag()) as team:
         address = job.address.required()
         groups[0].store.set("greeting", "welcome")
         assert meeting._reach(address, 1).get("greeting") == b"welcome"
@@ -309,7 +309,7 @@ def test_a_task_waits_until_the_first_one_has_announced_itself(
 
     clock.sleep = sleep
     monkeypatch.setattr(meeting, "time", clock)
-    join(served, 1, 2, StopFlag())
+    join(served, 1, 2, 1, StopFlag())
     assert len(groups) == 1
 
 
@@ -319,7 +319,7 @@ def test_a_first_task_that_never_announces_itself_is_told_of(
     served.address.path.unlink()
     monkeypatch.setattr(meeting, "MEETING_SECONDS", 0.0)
     with pytest.raises(ConflictError, match=f"rank 0 of {served.root} announced itself nowhere"):
-        join(served, 1, 2, StopFlag())
+        join(served, 1, 2, 1, StopFlag())
     assert groups == []
 
 
@@ -337,7 +337,7 @@ def test_a_rank_that_is_lost_ends_its_process_at_once(
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr(FakeGroup, "error", error)
     monkeypatch.setattr(FakeGroup, "tell_failure", lambda self, error: None, raising=False)
-    join(served, 1, 2, StopFlag())
+    join(served, 1, 2, 1, StopFlag())
     assert codes == [8]
     assert capsys.readouterr().out == said
 

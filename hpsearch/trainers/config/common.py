@@ -19,6 +19,7 @@ from hpsearch.trainers.config.players import (
     OTHER,
     Activation,
     Encoder,
+    EncoderExtension,
     FlattenEncoder,
     ListedCheckpoint,
     ListedOpponent,
@@ -195,6 +196,13 @@ class CommonConfig:
             ),
             default=0,
         )
+
+    def can_change_threads(self) -> bool:
+        """Return whether training gives the same digits by any number of a CPU's threads."""
+        is_plain = self.compile == "off" and self.precision != "bf16" and not self.detect_anomaly
+        encoders = [role.encoder for role in self.learning().values()]
+        of_others = any(isinstance(encoder, EncoderExtension) for encoder in encoders)
+        return self.device == "cpu" and is_plain and not of_others
 
     def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
         """Return what must change, by top key, where the other role does not learn."""

@@ -1,0 +1,24 @@
+"""How many threads torch's operations and numba's loops have on a CPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Final
+
+import torch
+
+MAY_CHANGE: Final = Event()
+"""set for good in a process whose number of threads changes while it trains: one thread then runs
+the loops that several share, so that none is compiled twice, and products whose digits depend on
+the number have one thread each"""
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads in the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

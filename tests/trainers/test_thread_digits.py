@@ -1,0 +1,111 @@
+"""Training gives the same digits by any number of threads, also where it changes on the way."""
+
+from itertools import cycle
+
+import pytest
+import torch
+
+from hpsearch.game.kernels.threads import MAY_CHANGE, threads
+from hpsearch.trainers import kernel_cache
+from hpsearch.trainers.algorithms import build_trainer
+from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
+from hpsearch.trainers.ppo import normalized
+from hpsearch.trainers.ranks import ALONE
+
+NUMBERS = (1, 2, 3, 16)
+DEEP_SETS = {"name": "deep_sets", "widths": [40, 130], "pool": "sum"}
+ATTENTION = {"name": "attention", "width": 130, "heads": 2, "blocks": 1}
+NETS = {  # of odd widths, whose columns no number of threads divides
+    "batch norms": {"net_arch": [150, "b", "r130"]},
+    "layer norms": {"net_arch": ["l", 130, "rl50"]},
+    "points": {"net_arch": [33], "encoder": DEEP_SETS},
+    "attention": {"net_arch": [33], "encoder": ATTENTION},
+}
+ALGORITHMS = {
+    "dqn": {"host.batch_size": 256, "replay_buffer.buffer_size": 512},
+    "ppo": {"ppo.minibatch_size": 256, "ppo.train_epochs": 1, "host.value_net_arch": [130]},
+}
+SIZES = {"host.rollout_size": 32, "rollout_length": 8, "max_num_points": 8}
+
+
+@pytest.fixture(autouse=True)
+def may_change():
+    MAY_CHANGE.set()
+    yield
+    MAY_CHANGE.clear()
+
+
+def trained(config, num_members, numbers):
+    """Return the state after each step has had the next number of threads."""
+    trainer = build_trainer([config] * num_members)
+    assert config.can_change_threads()
+    assert all(learner.net.has_layers_by_member for learner in trainer.learners)
+    for _, count in zip(range(5), cycle(numbers), strict=False):
+        with threads(count):
+            trainer.train(1)
+    return trainer.state()
+
+
+def assert_equal(states):
+    for state in states[1:]:
+        for name, tensor in states[0].items():
+            assert torch.equal(tensor, state[name]), name
+
+
+@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("num_members", [1, 2])
+def test_training_is_the_same_to_the_last_digit(tiny_config, net, algorithm, num_members):
+    changes = {f"host.{name}": value for name, value in net.items()}
+    config = tiny_config({**SIZES, **ALGORITHMS[algorithm], **changes}, algorithm)
+    assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
+
+
+def test_so_are_the_advantages_of_many_moves_of_a_single_member():
+    """From 32,768 numbers on, torch shares out the sum of a row that is alone."""
+    advantages = torch.randn(1, 100_000, generator=torch.Generator().manual_seed(1))
+    found = []
+    for count in NUMBERS:
+        with threads(count):
+            found += normalized([advantages], ALONE)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+def test_one_thread_runs_what_several_share_so_nothing_is_compiled_twice():
+    marks = []
+    for count in (1, 2):
+        with threads(count):
+            marks.append(kernel_cache._mark(3))
+    assert marks[0] == marks[1]
+    MAY_CHANGE.clear()
+    with threads(1):
+        assert kernel_cache._mark(3) != marks[0]
+
+
+def test_a_batch_norm_of_large_numbers_that_differ_little():
+    """As in exact arithmetic: float32 leaves 1,000.1 five digits after the point, no sum fewer."""
+    generator = torch.Generator().manual_seed(1)
+    x = 1000 + torch.randn(3000, 5, generator=generator) / 16
+    grad = torch.randn(x.shape, generator=generator)
+    scale, shift = torch.rand(2, 5, generator=generator)
+    moments = torch.zeros(5), torch.ones(5)
+    y, mean, inverse = batch_norm(x, scale, shift, moments, training=True)
+    found = (y, *derive_batch_norm(grad, x, scale, mean, inverse, training=True))
+
+    exact, weights = x.double().requires_grad_(), [scale.double(), shift.double()]
+    for weight in weights:
+        weight.requires_grad_()
+    normed = torch.nn.functional.batch_norm(exact, None, None, *weights, training=True)
+    expected = (normed, *torch.autograd.grad(normed, [exact, *weights], grad.double()))
+    for own, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(own.double(), other.detach(), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(moments[0], x.double().mean(dim=0).float() / 10)
+
+
+def test_a_batch_norm_of_a_single_row_is_its_shift():
+    row, scale, shift = torch.tensor([[3.0, -2.0]]), torch.ones(2), torch.tensor([5.0, 7.0])
+    moments = torch.zeros(2), torch.ones(2)
+    y, mean, inverse = batch_norm(row, scale, shift, moments, training=True)
+    assert y.tolist() == [[5.0, 7.0]]
+    assert (mean.tolist(), moments[1].tolist()) == ([3.0, -2.0], pytest.approx([0.9, 0.9]))
+    assert torch.isfinite(inverse).all()
