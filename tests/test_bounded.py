@@ -179,6 +179,7 @@ READS = re.compile(
 NOT_BELOW_RUNS = {
     "audit/disk.py",  # an archive of arrays that the bounded reader has opened
     "cluster/code_snapshot.py",  # this package's own code
+    "cluster/training_threads.py",  # what the system tells of its cores
     "export/folder.py",  # bundles, which have a reader of their own, as the next one
     "export/programs.py",
     "doctor/machine.py",  # what it has just written to try a file system; the system's mounts

@@ -287,9 +287,9 @@ def _hear(team: Team) -> None:
 
 
 def _train(team: Team, steps: int) -> None:
-    team.threads.adapt(team.trainer)
     waited, began = team.ranks.calls.waited, time.perf_counter()
-    team.trainer.train(steps)
+    with team.threads.adapted(team.trainer):
+        team.trainer.train(steps)
     step = int(team.trainer.step[0])  # waits for the device
     seconds = time.perf_counter() - began
     share = min(1.0, (team.ranks.calls.waited - waited) / seconds)
@@ -321,4 +321,5 @@ def _select(team: Team, members: Sequence[int]) -> None:
 
 
 def _act(team: Team, action: Callable[..., R], arguments: tuple[Any, ...]) -> R:
-    return action(team.trainer, *arguments)
+    with team.threads.adapted(team.trainer):
+        return action(team.trainer, *arguments)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hpsearch.trainers.config import CommonConfig
 
-SHORT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
-LONG = SHORT | {"GOMP_SPINCOUNT": "10000"}
+SPIN_SHORTLY = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
+SPIN_LONG = SPIN_SHORTLY | {"GOMP_SPINCOUNT": "10000"}
 """environments in which OpenMP's threads spin so many times before they sleep"""
+BOUND = {"GOMP_CPU_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND"}
+"""variables by which a user binds threads to cores"""
 PRODUCT_A_THREAD = 4_000_000
 """multiplications of the largest matrix product of an update that are worth a thread; measured, see
 reports/benchmarks/README.md#threads"""
@@ -21,25 +23,25 @@ def let_threads_wait() -> None:
 
     By default they spin for milliseconds, and starve where other programs run too.
     """
-    if _waits_as_told_here():
-        os.environ |= SHORT
+    if _is_left_to_us():
+        os.environ |= SPIN_SHORTLY
 
 
 def let_threads_spin() -> None:
     """Let threads spin longer, in a process that trains; read when torch is imported."""
-    if _waits_as_told_here():
-        os.environ |= LONG
+    if _is_left_to_us() and not BOUND & os.environ.keys():
+        os.environ |= SPIN_LONG
 
 
 def may_spin() -> bool:
     """Return whether threads spin longer, as `let_threads_spin` says and no user."""
-    return os.environ.items() >= LONG.items()
+    return os.environ.items() >= SPIN_LONG.items()
 
 
-def _waits_as_told_here() -> bool:
-    """Return whether no user's choice says how threads wait."""
-    said = {name: os.environ[name] for name in SHORT if name in os.environ}
-    return said in ({}, SHORT, LONG)
+def _is_left_to_us() -> bool:
+    """Return whether no user says how threads wait; what a parent process said is our own."""
+    said = {name: os.environ[name] for name in SPIN_SHORTLY if name in os.environ}
+    return said in ({}, SPIN_SHORTLY, SPIN_LONG)
 
 
 def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: int) -> int:
@@ -50,5 +52,6 @@ def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: i
     most = max(1, cores // ranks)
     if config.device == "cuda":  # which computes the products
         return most
-    worth = PRODUCT_A_THREAD if config.can_change_threads() else FIXED_PRODUCT_A_THREAD
+    may_change = config.can_change_threads() and _is_left_to_us()
+    worth = PRODUCT_A_THREAD if may_change else FIXED_PRODUCT_A_THREAD
     return max(1, min(most, members * config.largest_product() // ranks // worth))

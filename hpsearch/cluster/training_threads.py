@@ -7,70 +7,86 @@ looks at the cores again and again, and its number of threads follows, where it 
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-import psutil
 import torch
 
-from hpsearch.cluster.machine import num_cores
 from hpsearch.cluster.threads import may_spin
-from hpsearch.game.kernels.threads import MAY_CHANGE
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.trainers.trainer import AnyTrainer
 
 SHORTEST_SECONDS = 0.2
 """between two looks: over less, the system's clock of idle cores says little"""
 ENOUGH_OF_A_CORE = 0.75
 """what must be left of a core for a thread on it; monitors and shells take little"""
+_IDLE = slice(3, 5)
+"""where a line of /proc/stat has the time in which a core did nothing, or waited for a disk"""
 
 
 class TrainingThreads:
     """The threads of a process that trains."""
 
     def __init__(self, most: int) -> None:
-        """Let torch have ``most`` threads, and fewer later where other programs need the cores.
+        """Let torch have ``most`` threads, and fewer within `adapted`.
 
-        Where the environment says how threads wait, as a user may, their number stays.
+        Their number stays where a user says how threads wait, and where the system does not tell
+        how long cores are idle.
         """
         torch.set_num_threads(most)
-        self._most, self._cores = most, CoresLeft()
-        self._may_change = most > 1 and may_spin()
-        if self._may_change:
-            MAY_CHANGE.set()
+        self._most = most
+        self._cores: CoresLeft | None = None
+        if most > 1 and may_spin() and hasattr(os, "sched_getaffinity"):
+            cores = sorted(os.sched_getaffinity(0))
+            if idle_seconds(cores) is not None:
+                self._cores = CoresLeft(cores)
+                THREADS_MAY_CHANGE.set()
 
-    def adapt(self, trainer: AnyTrainer) -> None:
-        """Have the number of threads with which ``trainer`` should make its next steps."""
-        if not self._may_change:
-            return
-        count = self._most
-        if trainer.config.can_change_threads():
-            left = self._cores.look()
-            if left is None:
-                return
-            if not all(learner.net.has_layers_by_member for learner in trainer.learners):
-                count = min(count, trainer.num_members)  # each one's products by one thread
-            count = max(1, min(count, int(left + 1 - ENOUGH_OF_A_CORE)))
-        torch.set_num_threads(count)
+    @contextmanager
+    def adapted(self, trainer: AnyTrainer) -> Iterator[None]:
+        """Have as many threads in the block as ``trainer`` should have now."""
+        with threads(self._number_for(trainer)):
+            yield
+
+    def _number_for(self, trainer: AnyTrainer) -> int:
+        if self._cores is None or not trainer.config.can_change_threads():
+            return self._most
+        number = min(self._most, int(self._cores.look() + 1 - ENOUGH_OF_A_CORE))
+        if not all(learner.net.has_layers_by_member for learner in trainer.learners):
+            number = min(number, trainer.num_members)  # each one's products by one thread
+        return max(1, number)
 
 
 class CoresLeft:
-    """How many of its cores other programs leave to this process."""
+    """How many of some cores other programs leave to this process."""
 
-    def __init__(self) -> None:
-        self._seen_at, self._not_others = time.monotonic(), _seconds_not_of_others()
+    def __init__(self, cores: Sequence[int]) -> None:
+        self._cores, self._left = cores, float(len(cores))
+        self._seen_at, self._not_others = time.monotonic(), self._seconds_not_of_others()
 
-    def look(self) -> float | None:
-        """Return how many there were on average since the last look; None if that was just now."""
+    def look(self) -> float:
+        """Return how many there have been on average since the last look, all at the beginning.
+
+        A look just after another one returns the same.
+        """
         now = time.monotonic()
-        if now - self._seen_at < SHORTEST_SECONDS:
-            return None
-        seconds, not_others = now - self._seen_at, _seconds_not_of_others()
-        left = (not_others - self._not_others) / seconds
-        self._seen_at, self._not_others = now, not_others
-        return left
+        if now - self._seen_at >= SHORTEST_SECONDS:
+            not_others = self._seconds_not_of_others()
+            self._left = (not_others - self._not_others) / (now - self._seen_at)
+            self._seen_at, self._not_others = now, not_others
+        return self._left
+
+    def _seconds_not_of_others(self) -> float:
+        """Return for how long in total the cores have been idle, or this process's."""
+        return (idle_seconds(self._cores) or 0.0) + time.process_time()
 
 
-def _seconds_not_of_others() -> float:
-    """Return for how long this process's cores have been idle or its own, in total."""
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(num_cores())
-    times = psutil.cpu_times(percpu=True)
-    idle = sum(times[core].idle for core in cores if core < len(times))
-    return float(idle) + time.process_time()
+def idle_seconds(cores: Sequence[int]) -> float | None:
+    """Return for how long in total these cores have been idle; None where the system tells not."""
+    try:
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+        ticks = {name: sum(map(int, numbers[_IDLE])) for name, *numbers in lines}
+        return sum(ticks[f"cpu{core}"] for core in cores) / os.sysconf("SC_CLK_TCK")
+    except (OSError, KeyError):  # another system, or a container that hides the machine's cores
+        return None

@@ -23,7 +23,7 @@ from filelock import FileLock
 from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
-from hpsearch.game.kernels.threads import MAY_CHANGE
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 from hpsearch.game.rules import GameConfig
 from hpsearch.trainers import dqn_cpu, moves_cpu, norms_cpu, policies_cpu, ppo_cpu
 from hpsearch.trainers.config.optim import AdamArgs
@@ -82,7 +82,7 @@ def _mark(dimension: int) -> Path | None:
         llvm.get_host_cpu_features().flatten(),
         type(cpu_loops.unrolled(dimension)).__name__,
         dimension if dimension in cpu_loops.UNROLLED else "any",
-        torch.get_num_threads() > 1 or MAY_CHANGE.is_set(),
+        torch.get_num_threads() > 1 or THREADS_MAY_CHANGE.is_set(),
     )
     total.update(repr(about).encode())
     return Path(folder) / f"compiled-{total.hexdigest()[:16]}"

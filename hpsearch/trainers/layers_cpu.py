@@ -16,18 +16,13 @@ from torch import Tensor
 
 from hpsearch.game.kernels.threads import threads
 from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
-from hpsearch.trainers.config.weight_layout import Affine
+from hpsearch.trainers.config.weight_layout import SUMMED_IN_ORDER, Affine
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
 
 Activation = Literal["none", "relu", "tanh"]
 
 NARROW: Final = 32
 """rows or columns below which torch's product, by MKL, is quicker than oneDNN's"""
-
-
-ROWS_AT_ONCE: Final = 1024
-"""over which products and sums go; longer ones are shared out between threads, so that their digits
-would depend on how many there are"""
 
 
 def is_available(device: torch.device) -> bool:
@@ -190,7 +185,7 @@ def _derive_linear(
     grad_x = _product(grad, views.transposed) if needs_x else None
     parts = [
         _summed_over_rows(*rows)
-        for rows in zip(x.split(ROWS_AT_ONCE), grad.split(ROWS_AT_ONCE), strict=True)
+        for rows in zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True)
     ]
     of_weight, of_bias = parts[0]
     for more_of_weight, more_of_bias in parts[1:]:

@@ -16,11 +16,12 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels.threads import MAY_CHANGE, threads
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import layers_cpu
 from hpsearch.trainers.config.players import EncoderExtension
 from hpsearch.trainers.config.weight_layout import (
+    SUMMED_IN_ORDER,
     Affine,
     Inputs,
     Tower,
@@ -87,10 +88,6 @@ WIDE = 128
 """outputs of a layer from which on a CPU is quicker to pass one member after another"""
 
 
-SUMMED_IN_ORDER = 1024
-"""inputs of a layer up to which oneDNN sums them in one order for a row alone and among others"""
-
-
 def _members(bank: Tensor) -> Sequence[Tensor]:
     """Return the rows (1, ...) of (P, ...); gradients of a single one need no copy."""
     return bank.split(1) if len(bank) > 1 else [bank]
@@ -149,6 +146,8 @@ class Network:
             of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
             self._views.append([view.detach().requires_grad_() for view in of_tower])
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
+        uses_cpu = self.weights.device.type == "cpu"
+        self._is_plain = uses_cpu and arithmetic.compile == "off" and arithmetic.precision != "bf16"
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
         self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
@@ -165,9 +164,9 @@ class Network:
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
-        if not MAY_CHANGE.is_set():
+        if not (self._is_plain and THREADS_MAY_CHANGE.is_set()):
             return self._apply(self._forward, x, tower, training)
-        with threads(min(torch.get_num_threads(), len(x))):
+        with threads(min(torch.get_num_threads(), len(x))):  # a member's products by one thread
             return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
@@ -198,8 +197,7 @@ class Network:
         return apply_tower(reader, tower, self.inputs, x)
 
     def _is_quicker_by_member(self) -> bool:
-        is_plain = self.arithmetic.compile == "off" and self.arithmetic.precision != "bf16"
-        if not (is_plain and layers_cpu.is_available(self.weights.device)):
+        if not (self._is_plain and layers_cpu.is_available(self.weights.device)):
             return False
         # Ranks average the moments of all members at once.
         shares_moments = self._ranks.size > 1 and self.layout.statistics_size > 0

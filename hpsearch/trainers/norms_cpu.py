@@ -1,7 +1,7 @@
 """Norms of one member on a CPU, one loop each; layers.py has the formulas.
 
-They sum rows in order, so their digits do not depend on the number of threads, as those of torch's
-norms do; and one thread is here as quick as two are there.
+The digits of torch's norms depend on the number of threads. These loops sum rows in order, by one
+thread, so theirs do not.
 
 Axes: R rows, I inputs.
 """

@@ -237,13 +237,10 @@ def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:
     """Return the advantages (P, m) of each minibatch with mean 0 and deviation 1 over all ranks."""
     with threads(1):  # several would share out the sum of a single member, and round otherwise
         means = torch.stack([part.mean(dim=1, keepdim=True) for part in parts])
-    if ranks.size == 1:
-        deviations = torch.stack([part.std(dim=1, keepdim=True, correction=0) for part in parts])
-    else:  # of all minibatches at once
         variances = torch.stack([part.var(dim=1, keepdim=True, correction=0) for part in parts])
+    if ranks.size > 1:  # of all minibatches at once
         means, variances = ranks.moments(torch.stack([means, variances]))
-        deviations = variances.sqrt()
-    rows = zip(parts, means, deviations, strict=True)
+    rows = zip(parts, means, variances.sqrt(), strict=True)
     return [(part - mean) / (deviation + 1e-8) for part, mean, deviation in rows]
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ from configurations import Plain, dqn_config, ppo_config
 
 from hpsearch.cluster.job_training import STRIDE_SECONDS
 from hpsearch.cluster.machine import num_cores
-from hpsearch.cluster.threads import LONG, useful_threads
+from hpsearch.cluster.threads import SPIN_LONG, useful_threads
 from hpsearch.cluster.training_threads import TrainingThreads
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.trainer import AnyTrainer
@@ -43,7 +45,7 @@ CONTENDERS: Mapping[str, Mapping[str, str]] = {
     "all, asleep": PASSIVE,
     "all, spin 1000": {"GOMP_SPINCOUNT": "1000"},
     "all, spin 10000": {"GOMP_SPINCOUNT": "10000"},
-    JOB: LONG,
+    JOB: SPIN_LONG,
 }
 """by name, the environment of its processes; all: as many threads as there are cores"""
 SETTLING_SECONDS, SECONDS = 1.2, 1.0
@@ -151,6 +153,7 @@ def work(name: str) -> None:
         number = json.loads(line)
         if number is not None:
             case = CASES[number]
+            THREADS_MAY_CHANGE.clear()  # that of the last case
             threads = TrainingThreads(case.useful_threads()) if name == JOB else None
             trainer = build_trainer(case.configs())
             trainer.train(FIRST_STEPS[case.algorithm])
@@ -161,14 +164,13 @@ def work(name: str) -> None:
 
 
 def _train_for(seconds: float, trainer: AnyTrainer, threads: TrainingThreads | None) -> float:
-    """Return steps a second."""
-    steps, began, adapted = 0, time.perf_counter(), 0.0
-    while (now := time.perf_counter()) < began + seconds:
-        if threads is not None and now > adapted + STRIDE_SECONDS:
-            threads.adapt(trainer)
-            adapted = now
-        trainer.train(1)
-        steps += 1
+    """Return steps a second; a job's number of threads adapts before each stride."""
+    steps, began = 0, time.perf_counter()
+    while (stride_began := time.perf_counter()) < began + seconds:
+        with nullcontext() if threads is None else threads.adapted(trainer):
+            while time.perf_counter() < stride_began + STRIDE_SECONDS:
+                trainer.train(1)
+                steps += 1
     return steps / (time.perf_counter() - began)
 
 

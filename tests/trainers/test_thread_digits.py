@@ -5,7 +5,8 @@ from itertools import cycle
 import pytest
 import torch
 
-from hpsearch.game.kernels.threads import MAY_CHANGE, threads
+from hpsearch.game.kernels import interface
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.trainers import kernel_cache
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
@@ -30,16 +31,15 @@ SIZES = {"host.rollout_size": 32, "rollout_length": 8, "max_num_points": 8}
 
 @pytest.fixture(autouse=True)
 def may_change():
-    MAY_CHANGE.set()
+    THREADS_MAY_CHANGE.set()
     yield
-    MAY_CHANGE.clear()
+    THREADS_MAY_CHANGE.clear()
 
 
 def trained(config, num_members, numbers):
     """Return the state after each step has had the next number of threads."""
     trainer = build_trainer([config] * num_members)
     assert config.can_change_threads()
-    assert all(learner.net.has_layers_by_member for learner in trainer.learners)
     for _, count in zip(range(5), cycle(numbers), strict=False):
         with threads(count):
             trainer.train(1)
@@ -61,6 +61,19 @@ def test_training_is_the_same_to_the_last_digit(tiny_config, net, algorithm, num
     assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("num_members", [3, 4])
+def test_so_is_that_of_narrow_layers_by_a_thread_for_each_member(
+    tiny_config, algorithm, num_members
+):
+    changes = {"host.net_arch": [50, 33], **SIZES, **ALGORITHMS[algorithm]}
+    if algorithm == "ppo":
+        changes["host.value_net_arch"] = [100]
+    config = tiny_config(changes, algorithm)
+    numbers = tuple(range(1, num_members + 1))
+    assert_equal([trained(config, num_members, given) for given in [(1,), numbers]])
+
+
 def test_so_are_the_advantages_of_many_moves_of_a_single_member():
     """From 32,768 numbers on, torch shares out the sum of a row that is alone."""
     advantages = torch.randn(1, 100_000, generator=torch.Generator().manual_seed(1))
@@ -71,19 +84,29 @@ def test_so_are_the_advantages_of_many_moves_of_a_single_member():
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
-def test_one_thread_runs_what_several_share_so_nothing_is_compiled_twice():
-    marks = []
+@pytest.mark.parametrize("can_change", [False, True])
+def test_one_thread_runs_the_programs_of_several_where_their_number_may_change(
+    monkeypatch, can_change
+):
+    is_shared, marks = [], []
+
+    def compiled(function, *, parallel):
+        return lambda: is_shared.append(parallel)
+
+    monkeypatch.setattr(interface, "_compiled", compiled)
+    loop = interface.batched(lambda: None)
+    if not can_change:
+        THREADS_MAY_CHANGE.clear()
     for count in (1, 2):
         with threads(count):
+            loop()
             marks.append(kernel_cache._mark(3))
-    assert marks[0] == marks[1]
-    MAY_CHANGE.clear()
-    with threads(1):
-        assert kernel_cache._mark(3) != marks[0]
+    assert is_shared == [can_change, True]
+    assert (marks[0] == marks[1]) == can_change
 
 
 def test_a_batch_norm_of_large_numbers_that_differ_little():
-    """As in exact arithmetic: float32 leaves 1,000.1 five digits after the point, no sum fewer."""
+    """As in exact arithmetic: in float32 numbers near 1,000 have four digits after the point."""
     generator = torch.Generator().manual_seed(1)
     x = 1000 + torch.randn(3000, 5, generator=generator) / 16
     grad = torch.randn(x.shape, generator=generator)
@@ -99,7 +122,8 @@ def test_a_batch_norm_of_large_numbers_that_differ_little():
     expected = (normed, *torch.autograd.grad(normed, [exact, *weights], grad.double()))
     for own, other in zip(found, expected, strict=True):
         torch.testing.assert_close(own.double(), other.detach(), rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(moments[0], x.double().mean(dim=0).float() / 10)
+    torch.testing.assert_close(moments[0].double(), x.double().mean(dim=0) / 10)
+    torch.testing.assert_close(moments[1].double(), 0.9 + x.double().var(dim=0) / 10)
 
 
 def test_a_batch_norm_of_a_single_row_is_its_shift():

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.threads import MAY_CHANGE
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 from hpsearch.game.rules import GameConfig
 
 Int32s = NDArray[np.int32]
@@ -123,7 +123,7 @@ def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         num_threads = torch.get_num_threads()
-        if num_threads == 1 and not MAY_CHANGE.is_set():
+        if num_threads == 1 and not THREADS_MAY_CHANGE.is_set():
             return alone(*args, **kwargs)
         _share_threads(num_threads)
         return shared(*args, **kwargs)

@@ -7,10 +7,10 @@ from typing import Final
 
 import torch
 
-MAY_CHANGE: Final = Event()
+THREADS_MAY_CHANGE: Final = Event()
 """set for good in a process whose number of threads changes while it trains: one thread then runs
-the loops that several share, so that none is compiled twice, and products whose digits depend on
-the number have one thread each"""
+the programs that several share, so that the process needs no others, and products whose digits
+depend on the number have one thread each"""
 
 
 @contextmanager

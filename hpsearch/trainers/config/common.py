@@ -35,6 +35,7 @@ from hpsearch.trainers.config.players import (
 from hpsearch.trainers.config.rollouts import ActorRollouts, InlineRollouts, RolloutMode
 from hpsearch.trainers.config.weight_layout import (
     POLICY,
+    SUMMED_IN_ORDER,
     Inputs,
     Tower,
     WeightLayout,
@@ -200,9 +201,11 @@ class CommonConfig:
     def can_change_threads(self) -> bool:
         """Return whether training gives the same digits by any number of a CPU's threads."""
         is_plain = self.compile == "off" and self.precision != "bf16" and not self.detect_anomaly
-        encoders = [role.encoder for role in self.learning().values()]
-        of_others = any(isinstance(encoder, EncoderExtension) for encoder in encoders)
-        return self.device == "cpu" and is_plain and not of_others
+        roles = self.learning()
+        of_others = any(isinstance(role.encoder, EncoderExtension) for role in roles.values())
+        shapes = [affine.shape for role in roles for affine in self.weight_layout(role).affines]
+        is_in_order = max(map(max, shapes), default=0) <= SUMMED_IN_ORDER
+        return self.device == "cpu" and is_plain and is_in_order and not of_others
 
     def changes_to_learn_alone(self, role: str) -> dict[str, Any]:
         """Return what must change, by top key, where the other role does not learn."""
@@ -360,6 +363,9 @@ class AlgorithmExtension(CommonConfig, ABC):
     """An algorithm of another package: what its configurations derive from."""
 
     KIND: ClassVar[Kind] = "algorithms"
+
+    def can_change_threads(self) -> bool:
+        return False  # its updates are unknown
 
     @abstractmethod
     def players(self) -> Mapping[str, PlayerConfig | None]: ...
