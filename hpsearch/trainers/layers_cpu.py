@@ -8,7 +8,7 @@ Axes: R rows, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -183,19 +183,15 @@ def _derive_linear(
 ) -> Derivatives:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
     grad_x = _product(grad, views.transposed) if needs_x else None
-    parts = [
-        _summed_over_rows(*rows)
-        for rows in zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True)
-    ]
-    of_weight, of_bias = parts[0]
-    for more_of_weight, more_of_bias in parts[1:]:
-        of_weight += more_of_weight
-        of_bias += more_of_bias
-    return Derivatives((grad_x,), (of_weight, of_bias))
+    return Derivatives((grad_x,), _summed_over_rows(x, grad))
 
 
 def _summed_over_rows(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what rows add to the derivatives of weight and bias."""
+    """Return the derivatives of weight and bias; the sums of longer products depend on threads."""
+    if len(x) > SUMMED_IN_ORDER:
+        pieces = zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True)
+        of_weights, of_biases = zip(*(_summed_over_rows(*rows) for rows in pieces), strict=True)
+        return reduce(torch.add, of_weights), reduce(torch.add, of_biases)
     # oneDNN copies its first factor, so it is the smaller one.
     is_narrowing = grad.shape[1] < x.shape[1]
     of_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
