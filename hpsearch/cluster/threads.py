@@ -29,7 +29,7 @@ def let_threads_wait() -> None:
 
 def let_threads_spin() -> None:
     """Let threads spin longer, in a process that trains; read when torch is imported."""
-    if _is_left_to_us() and not BOUND & os.environ.keys():
+    if _may_be_told_to_spin():
         os.environ |= SPIN_LONG
 
 
@@ -44,6 +44,10 @@ def _is_left_to_us() -> bool:
     return said in ({}, SPIN_SHORTLY, SPIN_LONG)
 
 
+def _may_be_told_to_spin() -> bool:
+    return _is_left_to_us() and not BOUND & os.environ.keys()
+
+
 def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: int) -> int:
     """Return how many threads each of the ranks should have that train so many ``members``.
 
@@ -52,6 +56,6 @@ def useful_threads(config: "CommonConfig", *, members: int, ranks: int, cores: i
     most = max(1, cores // ranks)
     if config.device == "cuda":  # which computes the products
         return most
-    may_change = config.can_change_threads() and _is_left_to_us()
+    may_change = config.can_change_threads() and _may_be_told_to_spin()
     worth = PRODUCT_A_THREAD if may_change else FIXED_PRODUCT_A_THREAD
     return max(1, min(most, members * config.largest_product() // ranks // worth))
