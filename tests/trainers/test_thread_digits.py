@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
-from hpsearch.trainers import kernel_cache
+from hpsearch.trainers import kernel_cache, layers_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
@@ -82,6 +82,22 @@ def test_so_are_the_advantages_of_many_moves_of_a_single_member():
         with threads(count):
             found += normalized([advantages], ALONE)
     assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("width", [1, 64])
+def test_so_are_a_layers_derivatives_of_many_rows(width):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(70_000, 40, generator=generator)
+    grad = torch.randn(70_000, width, generator=generator)
+    found = []
+    for count in NUMBERS:
+        with threads(count):
+            found.append(layers_cpu._summed_over_rows(x, grad))
+    for of_weight, of_bias in found:
+        assert torch.equal(of_weight, found[0][0])
+        assert torch.equal(of_bias, found[0][1])
+    exact = x.double().T @ grad.double()
+    torch.testing.assert_close(found[0][0].double(), exact, rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize("can_change", [False, True])
