@@ -151,13 +151,14 @@ class HostActionEncoder:
         ValueError if an index is out of range (on a CPU); on a CUDA device, which this must not
         wait for, an assertion of the device fails.
         """
-        if index.device.type == "cpu" and ((index < 0) | (index >= self.num_actions)).any():
+        table = _subset_table(self.dimension, index.device)
+        try:
+            return table.index_select(0, index.flatten()).reshape(*index.shape, -1)
+        except IndexError:
             raise ValueError(
                 f"a host action in {self.dimension} coordinates must be in "
                 f"0..{self.num_actions - 1}, got {index.min().item()}..{index.max().item()}"
-            )
-        table = _subset_table(self.dimension, index.device)
-        return table.index_select(0, index.flatten()).reshape(*index.shape, -1)
+            ) from None
 
     def encode(self, subset: Tensor) -> Tensor:
         """Return the indices of bool (..., D) subsets as int64 (...); waits for a CUDA device.

@@ -55,7 +55,7 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
     for bank in alike.values():
         first = next(iter(bank.values()))
         net = _stacked(list(bank.values()))
-        policy: policies.Policy = policies.LearnedPolicy(net, first.style.weigh)
+        policy: policies.Policy = policies.LearnedPolicy(net, first.style.plays_by)
         if sampled:
             policy = policies.FixedRatePolicy(policy, first.config.evaluation.er)
         groups.append(PlayerGroup(tuple(bank), policy))

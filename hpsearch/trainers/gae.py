@@ -23,10 +23,10 @@ def advantages(
     """
     going = ~rollout.done
     error = rollout.reward + gamma[:, None, None] * going * next_value - value
-    result = torch.empty_like(error)
-    advantage = torch.zeros_like(error[:, 0])
     carries = (gamma * gae_lambda)[:, None, None] * (going & ~rollout.truncated)
-    for move in reversed(range(error.shape[1])):
-        advantage = error[:, move] + carries[:, move] * advantage
-        result[:, move] = advantage
-    return result
+    advantage = torch.zeros_like(error[:, 0])
+    results = []
+    for of_move, carry in zip(reversed(error.unbind(1)), reversed(carries.unbind(1)), strict=True):
+        advantage = torch.addcmul(of_move, carry, advantage)
+        results.append(advantage)
+    return torch.stack(results[::-1], dim=1)

@@ -148,10 +148,20 @@ class Reader:
         return mean, var
 
 
+class QuickReader(Reader):
+    """Applies layers to what is not exported."""
+
+    def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
+        size = encoder.num_points * inputs.dimension
+        if inputs.num_more > 0:
+            return super().flatten(encoder, inputs, x)
+        return x if x.shape[2] == size else x[..., :size]
+
+
 NO_STATISTICS = torch.empty(1, 0)  # as encoders have no batch norms
 
 
-class EncoderReader(Reader):
+class EncoderReader(QuickReader):
     """Applies an encoder to one member, as is quickest in updates on a CPU."""
 
     def __init__(
@@ -163,12 +173,6 @@ class EncoderReader(Reader):
     ) -> None:
         super().__init__(views, NO_STATISTICS, activation=activation, training=False)
         self._linear_views = linear_views
-
-    def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
-        size = encoder.num_points * inputs.dimension
-        if inputs.num_more > 0:
-            return super().flatten(encoder, inputs, x)
-        return x if x.shape[2] == size else x[..., :size]
 
     def linear(self, x: Tensor) -> Tensor:
         return layers_cpu.linear(x, *self._next_linear(), "none")

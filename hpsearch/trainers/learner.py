@@ -106,11 +106,12 @@ class Learner:
         raise NotImplementedError
 
     def policy(self, net: Network) -> LearnedPolicy:
-        return LearnedPolicy(net, self.style.weigh)
+        return LearnedPolicy(net, self.style.plays_by)
 
     def features(self, observation: Tensor, action: Tensor) -> Tensor:
         """Return what the network sees of positions (P, R, F) and the host's ``action`` (P, R)."""
-        return features_of(observation, self._subset(action))
+        seen = observation[..., : self.net.observation_size].contiguous()
+        return features_of(seen, self._subset(action))
 
     def legal(self, action: Tensor) -> Tensor:
         """Return which actions are legal, bool (P, R, A): all of a host's, an agent's in subset."""

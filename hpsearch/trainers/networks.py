@@ -30,7 +30,13 @@ from hpsearch.trainers.config.weight_layout import (
     weight_layout,
 )
 from hpsearch.trainers.graphs import compiled
-from hpsearch.trainers.layers import EncoderReader, Reader, apply_encoder, apply_layers, apply_tower
+from hpsearch.trainers.layers import (
+    EncoderReader,
+    QuickReader,
+    apply_encoder,
+    apply_layers,
+    apply_tower,
+)
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 
@@ -187,7 +193,7 @@ class Network:
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
         tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
-        reader = Reader(
+        reader = QuickReader(
             iter(self._views[index]),
             statistics,
             activation=tower.activation,

@@ -41,7 +41,7 @@ class SavedPlayer:
     @cached_property
     def policy(self) -> LearnedPolicy:
         """How it plays, with the weights that it was saved with."""
-        return LearnedPolicy(self.net, self.style.weigh)
+        return LearnedPolicy(self.net, self.style.plays_by)
 
 
 def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:

@@ -6,7 +6,7 @@ Axes: P members, B games, N points, D coordinates, A actions, R members of anoth
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -85,31 +85,32 @@ def choose(
     return action, subset, agent(Turn(position, subset, noise[..., 2:4], rates[1]))
 
 
-Weigh = Callable[[Tensor, Tensor], Tensor]
-"""from values and legal bool, both (P, B, A), to how often each action is drawn, (P, B, A)"""
+PlaysBy = Literal["values", "probabilities"]
+"""what a network says: values of actions, or logits, by which they are drawn"""
 
 
 @dataclass(frozen=True)
 class LearnedPolicy:
-    """Plays the action that its network values highest, or draws one."""
+    """Plays the action that its network puts highest, or draws one."""
 
     net: Network
-    weigh: Weigh
+    plays_by: PlaysBy
 
     def __call__(self, turn: Turn) -> Tensor:
         values = self.net(features_of(turn.position.observation, turn.subset))
         legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
         choose_by = quickest(chosen, policies_cpu.chosen, values.device, "off")
-        return choose_by(values, legal, self.weigh(values, legal), turn.noise, turn.exploration)
+        return choose_by(self.plays_by, values, legal, turn.noise, turn.exploration)
 
 
 def chosen(
-    values: Tensor, legal: Tensor, weights: Tensor, noise: Tensor, exploration: Tensor
+    plays_by: PlaysBy, values: Tensor, legal: Tensor, noise: Tensor, exploration: Tensor
 ) -> Tensor:
-    """Return actions int64 (P, B): drawn by ``weights`` as often as ``exploration`` says, or best.
+    """Return actions int64 (P, B): drawn as often as ``exploration`` says, or the best.
 
-    ``values`` and ``weights`` are float32 (P, B, A), ``legal`` is bool; the rest as in `Turn`.
+    ``values`` are float32 (P, B, A), ``legal`` is bool (P, B, A); the rest as in `Turn`.
     """
+    weights = (softmax if plays_by == "probabilities" else uniform)(values, legal)
     greedy = legal_values(values, legal).argmax(dim=-1)
     return torch.where(noise[..., 0] < exploration, draw(weights, noise[..., 1]), greedy)
 
@@ -196,15 +197,15 @@ def draw(weights: Tensor, noise: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Style:
-    weigh: Weigh  # how it draws an action
+    plays_by: PlaysBy
     rate: float  # how often it draws one while it is not asked to explore
 
 
 def style(config: CommonConfig) -> Style:
     """Return how roles play: Q-learning its best action, an actor-critic by probabilities."""
     if config.plays_by == "probabilities":
-        return Style(softmax, rate=1.0)
-    return Style(uniform, rate=0.0)
+        return Style(config.plays_by, rate=1.0)
+    return Style(config.plays_by, rate=0.0)
 
 
 def build_net(

@@ -3,48 +3,84 @@
 Axes: P members, B games, A actions.
 """
 
+import math
+from typing import Final, Literal
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import Bools, Floats, Int64s, scalar
 
+LOWEST: Final = float(np.finfo(np.float32).min)
+
 
 def chosen(
-    values: Tensor, legal: Tensor, weights: Tensor, noise: Tensor, exploration: Tensor
+    plays_by: Literal["values", "probabilities"],
+    values: Tensor,
+    legal: Tensor,
+    noise: Tensor,
+    exploration: Tensor,
 ) -> Tensor:
     actions = np.empty(values.shape[:2], np.int64)
-    rate = exploration.expand(actions.shape)
-    tensors = (values, legal, weights, noise, rate)
+    tensors = (values, legal, noise, exploration.expand(actions.shape))
     given = [each.detach().contiguous().numpy() for each in tensors]
-    _choose(*[*given, actions])
+    _choose(plays_by == "probabilities", *[*given, actions])
     return torch.from_numpy(actions)
 
 
 @scalar  # a thread more would take longer to compile than it saves
 def _choose(
-    values: Floats, legal: Bools, weights: Floats, noise: Floats, rate: Floats, actions: Int64s
+    by_probabilities: bool,
+    values: Floats,
+    legal: Bools,
+    noise: Floats,
+    rate: Floats,
+    actions: Int64s,
 ) -> None:
     num_members, num_games = actions.shape
     for p in range(num_members):
         for b in range(num_games):
             if noise[p, b, 0] < rate[p, b]:
-                actions[p, b] = _drawn(weights[p, b], noise[p, b, 1])
+                actions[p, b] = _drawn(values[p, b], legal[p, b], by_probabilities, noise[p, b, 1])
             else:
                 actions[p, b] = best_legal(values[p, b], legal[p, b])
 
 
 @scalar
-def _drawn(weights: Floats, noise: np.float32) -> int:
-    total = 0.0  # in float64 noise < 1 stays below 1 as a product
-    for weight in weights:
-        total += weight
+def _drawn(values: Floats, legal: Bools, by_probabilities: bool, noise: np.float32) -> int:
+    best, total = exponentials(values, legal)
+    is_alike = not by_probabilities or np.isnan(total)  # of a net that has diverged
+    if is_alike:
+        total = float(legal.sum())
+    # In float64 noise < 1 stays below 1 as a product, and the last legal action's sum is the total.
     bound, cumulated = np.float64(noise) * total, 0.0
-    for a in range(len(weights)):
-        cumulated += weights[a]
-        if cumulated > bound:
-            return a
+    for a in range(len(values)):
+        if legal[a]:
+            cumulated += 1.0 if is_alike else math.exp(raised(values[a]) - best)
+            if cumulated > bound:
+                return a
     return 0
+
+
+@scalar
+def exponentials(values: Floats, legal: Bools) -> tuple[float, float]:
+    """Return the best legal value, and the sum of the exponentials of all legal ones less it."""
+    best = LOWEST
+    for a in range(len(values)):
+        if legal[a]:
+            best = max(best, raised(values[a]))
+    total = 0.0
+    for a in range(len(values)):
+        if legal[a]:
+            total += math.exp(raised(values[a]) - best)
+    return best, total
+
+
+@scalar
+def raised(value: np.float32) -> float:
+    """Return a value, raised as `policies.legal_values` does; what is no number stays so."""
+    return LOWEST if value < LOWEST else float(value)
 
 
 @scalar

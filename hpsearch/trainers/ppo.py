@@ -200,16 +200,19 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _next_value(self, learner: ActorCritic, rollout: Transitions, value: Tensor) -> Tensor:
         """Return the values (P, T, B) of the positions after each move.
 
-        Those of the positions before, ``value``, are given: where no game was broken off, they are
-        the same but for the last move's. Where a game is over the next one's stands, and does not
-        count.
+        Those of the positions before, ``value``, are given, and of most positions after a move they
+        are the next move's: not of the last move's, nor of where a game was broken off. Where a
+        game is over, the next one's stands, and does not count.
         """
-        is_known = learner.net.has_independent_rows and not rollout.truncated[:, :-1].any()
-        asked = slice(-1, None) if is_known else slice(None)
-        observation, subset = rollout.next_observation[:, asked], rollout.next_subset[:, asked]
-        features = learner.features(observation.flatten(1, 2), subset.flatten(1))
-        after = learner.value(features).view_as(subset)
-        return torch.cat([value[:, 1:], after], dim=1) if is_known else after
+        observation, subset = rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
+        if not learner.net.has_independent_rows:
+            return learner.value(learner.features(observation, subset)).view_as(value)
+        unknown = rollout.truncated.any(dim=0)
+        unknown[-1] = True
+        places = unknown.flatten().nonzero().squeeze(1)
+        asked = (tensor.index_select(1, places) for tensor in (observation, subset))
+        after = learner.value(learner.features(*asked))
+        return value.roll(-1, dims=1).flatten(1).index_copy(1, places, after).view_as(value)
 
 
 def differentiate(

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched, scalar
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies_cpu import LOWEST, exponentials, raised
 from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves
-
-LOWEST = float(np.finfo(np.float32).min)
 
 
 def differentiate(
@@ -68,10 +67,11 @@ def _losses(
     for p in numba.prange(num_members):
         policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0.0
         for m in range(num_moves):
-            best, log_total = _log_sum(values[p, m], legal[p, m])
+            best, total = exponentials(values[p, m], legal[p, m])
+            log_total = math.log(total)
             of_move = _entropy(values[p, m], legal[p, m], best, log_total)
             entropy += of_move
-            chosen = (_raised(values[p, m, action[p, m]]) - best) - log_total
+            chosen = (raised(values[p, m, action[p, m]]) - best) - log_total
             ratio_log = chosen - log_prob[p, m]
             ratio = math.exp(ratio_log)
             kl += ratio - 1 - ratio_log
@@ -80,7 +80,7 @@ def _losses(
             policy_loss += loss
             for a in range(num_actions):
                 if legal[p, m, a] and not values[p, m, a] < LOWEST:  # what is raised has no slope
-                    log_share = (_raised(values[p, m, a]) - best) - log_total
+                    log_share = (raised(values[p, m, a]) - best) - log_total
                     share = math.exp(log_share)
                     by_policy = policy_slope * (np.float64(a == action[p, m]) - share)
                     by_entropy = share * (log_share + of_move)
@@ -97,25 +97,11 @@ def _losses(
 
 
 @scalar
-def _log_sum(values: Floats, legal: Bools) -> tuple[float, float]:
-    """Return the best legal value, and by how much the log-sum-exp of all exceeds it."""
-    best = LOWEST
-    for a in range(len(values)):
-        if legal[a]:
-            best = max(best, _raised(values[a]))
-    total = 0.0
-    for a in range(len(values)):
-        if legal[a]:
-            total += math.exp(_raised(values[a]) - best)
-    return best, math.log(total)
-
-
-@scalar
 def _entropy(values: Floats, legal: Bools, best: float, log_total: float) -> float:
     entropy = 0.0
     for a in range(len(values)):
         if legal[a]:
-            log_share = (_raised(values[a]) - best) - log_total
+            log_share = (raised(values[a]) - best) - log_total
             entropy -= log_share * math.exp(log_share)
     return entropy
 
@@ -140,9 +126,3 @@ def _squared(
     if error_within * error_within <= error * error:
         return 0.5 * error * error, error
     return 0.5 * error_within * error_within, error_within if within == change else 0.0
-
-
-@scalar
-def _raised(value: np.float32) -> float:
-    """Return a value, raised as `policies.legal_values` does; what is no number stays so."""
-    return LOWEST if value < LOWEST else float(value)

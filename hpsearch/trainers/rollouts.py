@@ -222,7 +222,7 @@ class Rollouts(Generic[L]):
         if len(self.lanes) < self._num_games:
             noise = noise[:, self.lanes]
         chosen = [self._choose(group, before, noise) for group in self._roles.groups]
-        action, axis = (torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True))
+        action, axis = map(_joined, zip(*chosen, strict=True))
         step = game.step(action, axis)
         self._count(step.done)
         moves = Transitions(
@@ -262,7 +262,8 @@ class Rollouts(Generic[L]):
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
         """Return the moves of a group as its learner saw them."""
-        seen = Transitions(*(tensor[:, group.lanes] for tensor in moves))
+        is_all = len(self._roles.groups) == 1
+        seen = moves if is_all else Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)
         seen = seen._replace(reward=-seen.reward)
@@ -288,6 +289,11 @@ class Rollouts(Generic[L]):
 
     def settings(self) -> dict[str, Tensor]:
         return {"fused_game.keys": self.fused_game.keys, "play_stream.keys": self._stream.keys}
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Return the games (P, B, ...) of all groups."""
+    return torch.cat(list(parts), dim=1) if len(parts) > 1 else parts[0]
 
 
 def game_config(config: CommonConfig) -> GameConfig:

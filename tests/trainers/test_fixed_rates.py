@@ -10,8 +10,6 @@ from hpsearch.trainers.policies import (
     Position,
     RegroupedPolicy,
     Turn,
-    softmax,
-    uniform,
 )
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 3, 40, 2, 3
@@ -34,12 +32,12 @@ def seen(points: Tensor) -> Position:
     return Position(points, lambda: points.flatten(2).float())
 
 
-def host(num_rows: int, weigh=uniform) -> LearnedPolicy:
-    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES, 4), weigh)
+def host(num_rows: int, plays_by="values") -> LearnedPolicy:
+    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES, 4), plays_by)
 
 
-def agent(num_rows: int, weigh=uniform) -> LearnedPolicy:
-    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), weigh)
+def agent(num_rows: int, plays_by="values") -> LearnedPolicy:
+    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), plays_by)
 
 
 @pytest.fixture
@@ -53,13 +51,13 @@ def games() -> tuple[Tensor, Tensor, Tensor]:
     return points.to(torch.int32), subset, torch.rand(*shape, 2, generator=generator)
 
 
-@pytest.mark.parametrize("weigh", [uniform, softmax])
+@pytest.mark.parametrize("plays_by", ["values", "probabilities"])
 @pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("asked", [torch.tensor(0.0), torch.ones(NUM_MEMBERS, 1)])
-def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, weigh, rate, asked):
+def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, plays_by, rate, asked):
     points, subset, noise = games
     own = torch.tensor(rate)
-    policy, other = host(NUM_MEMBERS, weigh), agent(NUM_MEMBERS, weigh)
+    policy, other = host(NUM_MEMBERS, plays_by), agent(NUM_MEMBERS, plays_by)
     actions = FixedRatePolicy(policy, rate)(Turn(seen(points), None, noise, asked))
     assert torch.equal(actions, policy(Turn(seen(points), None, noise, own)))
     axes = FixedRatePolicy(other, rate)(Turn(seen(points), subset, noise, asked))

@@ -95,14 +95,10 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
             f"got host_action={actions[game]}, agent_axis={axes[game]} in game {game}"
         )
     shape = state.lengths.shape
-    result = Step(
-        next_points=torch.full_like(state.points, rules.PADDING),
-        done=torch.empty(shape, dtype=torch.bool),
-        truncated=torch.empty(shape, dtype=torch.bool),
-        length=torch.empty_like(state.lengths),
-        reward=torch.empty(shape, dtype=torch.float32),
-        next_observation=torch.full_like(state.observation, float(rules.PADDING)),
-    )
+    next_points = torch.full_like(state.points, rules.PADDING)
+    next_observation = torch.full_like(state.observation, float(rules.PADDING))
+    done, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
+    length, reward = np.empty(shape, np.int32), np.empty(shape, np.float32)
     cpu_loops.step(
         _games(state.points),
         _flat(state.lengths),
@@ -116,15 +112,22 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         config.max_steps,
         config.reposition,
         cpu_loops.REWARD_KINDS[config.reward],
-        _games(result.next_points),
-        _flat(result.done),
-        _flat(result.truncated),
-        _flat(result.length),
-        _flat(result.reward),
-        _rows(result.next_observation, config.dimension),
+        _games(next_points),
+        done.reshape(-1),
+        truncated.reshape(-1),
+        length.reshape(-1),
+        reward.reshape(-1),
+        _rows(next_observation, config.dimension),
         unrolled(config.dimension),
     )
-    return result
+    return Step(
+        next_points,
+        torch.from_numpy(done),
+        torch.from_numpy(truncated),
+        torch.from_numpy(length),
+        torch.from_numpy(reward),
+        next_observation,
+    )
 
 
 def _games(points: Tensor) -> NDArray[Any]:
