@@ -16,10 +16,10 @@ from measuring import Contender
 
 from hpsearch.cluster.child_processes import changed_environment
 from hpsearch.cluster.machine import keep_freed_memory
+from hpsearch.cluster.threads import SPIN_LONG
 
 Build = Callable[[], Callable[[], int]]
 """a function of a module that sets a contender up and returns its `run`"""
-OURS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}  # as hpsearch.cli has it
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Apart:
 
     def ours(self, build: Build) -> Contender:
         """Return what runs as a job of ours does."""
-        return self._contender(build, OURS, is_ours=True)
+        return self._contender(build, SPIN_LONG, is_ours=True)
 
     def _contender(
         self, build: Build, environment: Mapping[str, str], *, is_ours: bool

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as a job does
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import page
 import rows
