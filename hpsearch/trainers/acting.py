@@ -19,7 +19,6 @@ from hpsearch.trainers.rollouts import Transitions, stack
 
 Tensors = Mapping[str, Tensor]
 STARTS = "game_starts"  # int64 (P, T, B): which start each game is from
-LOG_PROB = "log_prob"  # float32 (P, T, B): of each action, where roles play by probabilities
 GAMES = "games"  # begins the names of the state of the games
 
 
@@ -83,7 +82,7 @@ class RolloutPlayer:
         return Rollout(self._version, number, self._tensors | games, began, time.time())
 
     def _play(self) -> None:
-        trainer, groups = self._trainer, self._trainer.roles.groups
+        trainer = self._trainer
         moves, starts = [], []
         for _ in range(trainer.config.rollout_length):
             starts.append(trainer.fused_game.starts.clone())
@@ -91,6 +90,3 @@ class RolloutPlayer:
         seen = [stack(own) for own in zip(*moves, strict=True)]
         joined = (torch.cat(parts, dim=2) for parts in zip(*seen, strict=True))
         self._tensors = Transitions(*joined)._asdict() | {STARTS: torch.stack(starts, dim=1)}
-        drawn = [trainer.log_prob(group, own) for group, own in zip(groups, seen, strict=True)]
-        if drawn[0] is not None:
-            self._tensors[LOG_PROB] = torch.cat(drawn, dim=2)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.acting import GAMES, LOG_PROB, STARTS, Rollout, Setup, Tensors
+from hpsearch.trainers.acting import GAMES, STARTS, Rollout, Setup, Tensors
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.rollouts import ActorRollouts
 from hpsearch.trainers.ranks import Ranks, Shards
@@ -287,10 +287,6 @@ class ActorGames(Rollouts[L]):
         for group in self._roles.groups:
             for member in range(self.fused_game.num_members):
                 group.learner.leave_games(member, part.shards)
-
-    @property
-    def log_prob(self) -> Tensor | None:
-        return self._tensors.get(LOG_PROB)
 
     @torch.no_grad()
     def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:

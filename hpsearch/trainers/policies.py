@@ -97,8 +97,24 @@ class LearnedPolicy:
     plays_by: PlaysBy
 
     def __call__(self, turn: Turn) -> Tensor:
+        return self._choose(turn, *self._values(turn))
+
+    def with_log_prob(self, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Return also the logarithm of how likely each action is drawn, float32 (P, B).
+
+        It is that among the probabilities by which the policy plays.
+        """
+        values, legal = self._values(turn)
+        action = self._choose(turn, values, legal)
+        of = quickest(log_prob, policies_cpu.log_prob, values.device, "off")
+        return action, of(values, legal, action)
+
+    def _values(self, turn: Turn) -> tuple[Tensor, Tensor]:
         values = self.net(features_of(turn.position.observation, turn.subset))
         legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
+        return values, legal
+
+    def _choose(self, turn: Turn, values: Tensor, legal: Tensor) -> Tensor:
         choose_by = quickest(chosen, policies_cpu.chosen, values.device, "off")
         return choose_by(self.plays_by, values, legal, turn.noise, turn.exploration)
 
@@ -113,6 +129,12 @@ def chosen(
     weights = (softmax if plays_by == "probabilities" else uniform)(values, legal)
     greedy = legal_values(values, legal).argmax(dim=-1)
     return torch.where(noise[..., 0] < exploration, draw(weights, noise[..., 1]), greedy)
+
+
+def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:
+    """Return the logarithm (P, B) of each ``action``'s softmax among legal ``values`` (P, B, A)."""
+    log_probs = legal_values(values, legal).log_softmax(dim=2)
+    return log_probs.gather(2, action[..., None]).squeeze(2)
 
 
 @dataclass(frozen=True)

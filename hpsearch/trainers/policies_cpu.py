@@ -47,6 +47,22 @@ def _choose(
                 actions[p, b] = best_legal(values[p, b], legal[p, b])
 
 
+def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:
+    result = np.empty(action.shape, np.float32)
+    given = [each.contiguous().numpy() for each in (values, legal, action)]
+    _log_prob(*[*given, result])
+    return torch.from_numpy(result)
+
+
+@scalar
+def _log_prob(values: Floats, legal: Bools, action: Int64s, result: Floats) -> None:
+    num_members, num_games = action.shape
+    for p in range(num_members):
+        for b in range(num_games):
+            best, total = exponentials(values[p, b], legal[p, b])
+            result[p, b] = (raised(values[p, b, action[p, b]]) - best) - math.log(total)
+
+
 @scalar
 def _drawn(values: Floats, legal: Bools, by_probabilities: bool, noise: np.float32) -> int:
     best, total = exponentials(values, legal)

@@ -19,7 +19,6 @@ from hpsearch.trainers.graphs import compiled, has_loops
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import column, member_stream, rows_of
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves, losses
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rollouts import GameGroup, SavedPlayers, Transitions, stack
@@ -167,24 +166,13 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     @torch.no_grad()
     def _moves(self, group: GameGroup[ActorCritic], rollout: Transitions) -> Moves:
-        """Return the moves of a step with what policy and value network say of them."""
+        """Return the moves of a step with what the value network says of them."""
         learner, subset = group.learner, rollout.subset.flatten(1)
         features = learner.features(rollout.observation.flatten(1, 2), subset)
         advantage, target, value = self._advantages(learner, rollout, features)
         legal, action = learner.legal(subset), rollout.action.flatten(1)
-        acted = self.rollouts.log_prob  # by weights that may be older than these
-        if acted is None:
-            log_prob = _log_prob(learner, features, legal, action)
-        else:
-            log_prob = acted[:, :, group.lanes].flatten(1)
+        log_prob = rollout.log_prob.flatten(1)
         return Moves(features, legal, action, log_prob, value, advantage, target)
-
-    @torch.no_grad()
-    def log_prob(self, group: GameGroup[ActorCritic], rollout: Transitions) -> Tensor:
-        learner, subset = group.learner, rollout.subset.flatten(1)
-        features = learner.features(rollout.observation.flatten(1, 2), subset)
-        action, legal = rollout.action.flatten(1), learner.legal(subset)
-        return _log_prob(learner, features, legal, action).view_as(rollout.action)
 
     @torch.no_grad()
     def _advantages(
@@ -228,12 +216,6 @@ def differentiate(
     found = losses_of(values, value, batch, coefficients)
     net.gradients(found.loss.sum(), out=out)  # over members: no member's gradient sees another
     return Losses._make(number.detach() for number in found)
-
-
-def _log_prob(learner: ActorCritic, features: Tensor, legal: Tensor, action: Tensor) -> Tensor:
-    """Return how likely the policy draws each ``action`` int64 (P, M), as a logarithm."""
-    log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
-    return log_probs.gather(2, action[..., None]).squeeze(2)
 
 
 def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:

@@ -36,6 +36,8 @@ class Transitions(NamedTuple):
     observation: Tensor  # float32 (P, B, F), of the points
     subset: Tensor  # int64 (P, B): the host's action at ``points``
     action: Tensor  # int64 (P, B): the role's own action
+    log_prob: Tensor
+    """float32 (P, B): how likely its policy draws the action, 0 where roles play by values"""
     reward: Tensor  # float32 (P, B)
     next_points: Tensor  # int32 (P, B, N, D)
     next_observation: Tensor  # float32 (P, B, F)
@@ -200,11 +202,6 @@ class Rollouts(Generic[L]):
     def change(self) -> None:
         """Take note that more than training has changed the members."""
 
-    @property
-    def log_prob(self) -> Tensor | None:
-        """Log-probabilities float32 (P, T, B) of a step's actions; None if the present policy's."""
-        return None
-
     @torch.no_grad()
     def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
         """Play one move of every game and return what each learner saw in its own.
@@ -222,7 +219,7 @@ class Rollouts(Generic[L]):
         if len(self.lanes) < self._num_games:
             noise = noise[:, self.lanes]
         chosen = [self._choose(group, before, noise) for group in self._roles.groups]
-        action, axis = map(_joined, zip(*chosen, strict=True))
+        action, axis, log_prob = map(_joined, zip(*chosen, strict=True))
         step = game.step(action, axis)
         self._count(step.done)
         moves = Transitions(
@@ -230,6 +227,7 @@ class Rollouts(Generic[L]):
             observation=observation,
             subset=action,
             action=axis,
+            log_prob=log_prob,
             reward=step.reward,
             next_points=step.next_points,
             next_observation=step.next_observation,
@@ -240,11 +238,26 @@ class Rollouts(Generic[L]):
         )
         return tuple(self._seen(group, moves, noise, looks_ahead) for group in self._roles.groups)
 
-    def _choose(self, group: GameGroup[L], now: Position, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def _choose(
+        self, group: GameGroup[L], now: Position, noise: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the host's action, the agent's axis and what `Transitions.log_prob` is."""
         position, noise = now.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
-        rate = group.learner.exploration(self._step)
-        action, _, axis = policies.choose(group.host, group.agent, position, noise, (rate, rate))
-        return action, axis
+        learner, host, agent = group.learner, group.host, group.agent
+        log_prob = torch.zeros_like(noise[..., 0])
+        own = host if learner.name == "host" else agent
+
+        def draw(turn: Turn) -> Tensor:
+            nonlocal log_prob
+            assert isinstance(own, policies.LearnedPolicy)
+            action, log_prob = own.with_log_prob(turn)
+            return action
+
+        if learner.style.plays_by == "probabilities":
+            host, agent = (draw, agent) if own is host else (host, draw)
+        rate = learner.exploration(self._step)
+        action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
+        return action, axis, log_prob
 
     def _count(self, done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended, bool (P, B)."""

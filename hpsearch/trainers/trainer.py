@@ -41,12 +41,10 @@ from hpsearch.trainers.optim import Optimizer
 from hpsearch.trainers.playing import FirstMoves
 from hpsearch.trainers.ranks import ALONE, Ranks
 from hpsearch.trainers.rollouts import (
-    GameGroup,
     L,
     Roles,
     Rollouts,
     SavedPlayers,
-    Transitions,
     game_config,
 )
 
@@ -123,13 +121,6 @@ class Trainer(ABC, Generic[C, L]):
     @abstractmethod
     def _learn(self) -> None:
         """Make a step's updates."""
-
-    def log_prob(self, group: GameGroup[L], rollout: Transitions) -> Tensor | None:
-        """Return of each action how likely the present policy draws it, float32 (P, T, B).
-
-        None where roles do not play by probabilities.
-        """
-        return None
 
     @property
     def num_members(self) -> int:

@@ -195,6 +195,20 @@ def test_one_loop_chooses_as_the_formulas_do(plays_by, rate):
     assert (by_loop != by_formulas).double().mean() < 1e-3
 
 
+def test_one_loop_says_how_likely_actions_are_as_the_formula_does():
+    generator = torch.Generator().manual_seed(3)
+    values = torch.randn(*SHAPE, 5, generator=generator)
+    legal, action = torch.rand(*SHAPE, 5, generator=generator) < 0.5, noise()[..., 0]
+    values[0, ::7, 1], values[0, ::11, 2], values[1, 3] = inf, -inf, nan
+    action = (5 * action).long()
+    legal.scatter_(2, action[..., None], True)
+    given = values, legal, action
+    expected = policies.log_prob(*given)
+    torch.testing.assert_close(policies_cpu.log_prob(*given), expected, equal_nan=True)
+    assert expected.isnan().any()
+    assert (expected[1, 4:] <= 0).all()
+
+
 def chi_square(chosen: Tensor, probabilities: list[float]) -> float:
     """Return how likely counts that are farther off would be."""
     counts = chosen.bincount(minlength=len(probabilities)).double()

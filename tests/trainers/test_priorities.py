@@ -132,7 +132,9 @@ def numbered(first: int, count: int) -> Transitions:
     points = number[..., None, None].expand(-1, -1, 2, 3).int()
     seen, no = points.flatten(2).float(), torch.zeros_like(number, dtype=torch.bool)
     reward = number.float()
-    return Transitions(points, seen, number, number, reward, points, seen, number, no, no, no)
+    none = torch.zeros(number.shape)
+    before = points, seen, number, number, none, reward
+    return Transitions(*before, points, seen, number, no, no, no)
 
 
 def test_the_ring_overwrites_priorities_with_their_transitions():

@@ -29,6 +29,7 @@ def transitions(first: int, count: int) -> Transitions:
         observation=observation,
         subset=number,
         action=number + 1,
+        log_prob=torch.zeros(number.shape),
         reward=number.float(),
         next_points=unknown,
         next_observation=torch.full_like(observation, -7.0),

@@ -14,6 +14,7 @@ from hpsearch.trainers.config.optim import (
     TimedSchedule,
 )
 from hpsearch.trainers.learner import Scheduler
+from hpsearch.trainers.policies import LearnedPolicy
 
 CPU = torch.device("cpu")
 STEPS = (0, 1, 7, 50, 99, 100, 101, 100_000)
@@ -158,11 +159,12 @@ def watch_exploration(trainer) -> dict[str, list[list[float]]]:
 
 
 def watched_policy(policy, seen):
-    def watched(turn):
-        seen.append(turn.exploration.expand(turn.noise.shape[:2])[:, 0].tolist())
-        return policy(turn)
+    class WatchedPolicy(LearnedPolicy):
+        def _choose(self, turn, values, legal):
+            seen.append(turn.exploration.expand(turn.noise.shape[:2])[:, 0].tolist())
+            return super()._choose(turn, values, legal)
 
-    return watched
+    return WatchedPolicy(policy.net, policy.plays_by)
 
 
 @pytest.mark.parametrize("mode", MOVING)
