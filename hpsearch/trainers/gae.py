@@ -26,7 +26,7 @@ def advantages(
     carries = (gamma * gae_lambda)[:, None, None] * (going & ~rollout.truncated)
     advantage = torch.zeros_like(error[:, 0])
     results = []
-    for of_move, carry in zip(reversed(error.unbind(1)), reversed(carries.unbind(1)), strict=True):
-        advantage = torch.addcmul(of_move, carry, advantage)
+    for delta, carry in zip(error.unbind(1)[::-1], carries.unbind(1)[::-1], strict=True):
+        advantage = torch.addcmul(delta, carry, advantage)
         results.append(advantage)
     return torch.stack(results[::-1], dim=1)

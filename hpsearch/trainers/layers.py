@@ -149,12 +149,12 @@ class Reader:
 
 
 class QuickReader(Reader):
-    """Applies layers to what is not exported."""
+    """Applies the layers of what is not exported, so that operations may be others."""
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
-        size = encoder.num_points * inputs.dimension
         if inputs.num_more > 0:
             return super().flatten(encoder, inputs, x)
+        size = encoder.num_points * inputs.dimension
         return x if x.shape[2] == size else x[..., :size]
 
 

@@ -109,9 +109,12 @@ class Learner:
         return LearnedPolicy(net, self.style.plays_by)
 
     def features(self, observation: Tensor, action: Tensor) -> Tensor:
-        """Return what the network sees of positions (P, R, F) and the host's ``action`` (P, R)."""
-        seen = observation[..., : self.net.observation_size].contiguous()
-        return features_of(seen, self._subset(action))
+        """Return what the network sees of positions (P, R, F) and the host's ``action`` (P, R).
+
+        No more than it looks at, and in one piece, as products on a CPU would copy it each time.
+        """
+        seen = observation[..., : self.net.observation_size]
+        return features_of(seen, self._subset(action)).contiguous()
 
     def legal(self, action: Tensor) -> Tensor:
         """Return which actions are legal, bool (P, R, A): all of a host's, an agent's in subset."""

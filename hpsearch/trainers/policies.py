@@ -6,7 +6,7 @@ Axes: P members, B games, N points, D coordinates, A actions, R members of anoth
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from hpsearch.game.players import agent_player, host_player
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers import policies_cpu
 from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.common import PlaysBy
 from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.members import member_stream
 from hpsearch.trainers.networks import Arithmetic, Network
@@ -85,29 +86,25 @@ def choose(
     return action, subset, agent(Turn(position, subset, noise[..., 2:4], rates[1]))
 
 
-PlaysBy = Literal["values", "probabilities"]
-"""what a network says: values of actions, or logits, by which they are drawn"""
-
-
 @dataclass(frozen=True)
 class LearnedPolicy:
-    """Plays the action that its network puts highest, or draws one."""
+    """Plays the action for which its network's output is highest, or draws one."""
 
     net: Network
-    plays_by: PlaysBy
+    plays_by: PlaysBy  # what the outputs are; by values, actions are drawn alike often
 
     def __call__(self, turn: Turn) -> Tensor:
         return self._choose(turn, *self._values(turn))
 
     def with_log_prob(self, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return also the logarithm of how likely each action is drawn, float32 (P, B).
+        """Return the actions int64 (P, B), as a call does, and their `log_prob` float32 (P, B).
 
-        It is that among the probabilities by which the policy plays.
+        They are drawn so often where roles play by probabilities and ``exploration`` is 1.
         """
         values, legal = self._values(turn)
         action = self._choose(turn, values, legal)
-        of = quickest(log_prob, policies_cpu.log_prob, values.device, "off")
-        return action, of(values, legal, action)
+        log_prob_of = quickest(log_prob, policies_cpu.log_prob, values.device, "off")
+        return action, log_prob_of(values, legal, action)
 
     def _values(self, turn: Turn) -> tuple[Tensor, Tensor]:
         values = self.net(features_of(turn.position.observation, turn.subset))
@@ -132,7 +129,11 @@ def chosen(
 
 
 def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:
-    """Return the logarithm (P, B) of each ``action``'s softmax among legal ``values`` (P, B, A)."""
+    """Return the logarithms, float32 (P, B), of the probabilities of actions.
+
+    These are the softmax of the ``legal`` ones' ``values``, shapes as in `chosen`; ``action`` int64
+    (P, B) is legal.
+    """
     log_probs = legal_values(values, legal).log_softmax(dim=2)
     return log_probs.gather(2, action[..., None]).squeeze(2)
 
@@ -225,9 +226,7 @@ class Style:
 
 def style(config: CommonConfig) -> Style:
     """Return how roles play: Q-learning its best action, an actor-critic by probabilities."""
-    if config.plays_by == "probabilities":
-        return Style(config.plays_by, rate=1.0)
-    return Style(config.plays_by, rate=0.0)
+    return Style(config.plays_by, rate=1.0 if config.plays_by == "probabilities" else 0.0)
 
 
 def build_net(

@@ -1,26 +1,25 @@
-"""How a learned player chooses on a CPU, in one loop over its games; policies.py has the formulas.
+"""How a learned player chooses on a CPU, and how likely that was, in a loop over its games each.
+
+policies.py has the formulas.
 
 Axes: P members, B games, A actions.
 """
 
 import math
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import Bools, Floats, Int64s, scalar
+from hpsearch.trainers.config.common import PlaysBy
 
 LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 def chosen(
-    plays_by: Literal["values", "probabilities"],
-    values: Tensor,
-    legal: Tensor,
-    noise: Tensor,
-    exploration: Tensor,
+    plays_by: PlaysBy, values: Tensor, legal: Tensor, noise: Tensor, exploration: Tensor
 ) -> Tensor:
     actions = np.empty(values.shape[:2], np.int64)
     tensors = (values, legal, noise, exploration.expand(actions.shape))
@@ -49,7 +48,7 @@ def _choose(
 
 def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:
     result = np.empty(action.shape, np.float32)
-    given = [each.contiguous().numpy() for each in (values, legal, action)]
+    given = [each.detach().contiguous().numpy() for each in (values, legal, action)]
     _log_prob(*[*given, result])
     return torch.from_numpy(result)
 
@@ -65,15 +64,16 @@ def _log_prob(values: Floats, legal: Bools, action: Int64s, result: Floats) -> N
 
 @scalar
 def _drawn(values: Floats, legal: Bools, by_probabilities: bool, noise: np.float32) -> int:
-    best, total = exponentials(values, legal)
-    is_alike = not by_probabilities or np.isnan(total)  # of a net that has diverged
-    if is_alike:
+    best, total = exponentials(values, legal) if by_probabilities else (0.0, math.nan)
+    is_uniform = math.isnan(total)  # also where the net has diverged
+    if is_uniform:
         total = float(legal.sum())
-    # In float64 noise < 1 stays below 1 as a product, and the last legal action's sum is the total.
+    # In float64 noise < 1 stays below 1 as a product, so the last legal action passes the bound: up
+    # to it the same numbers are added in the same order.
     bound, cumulated = np.float64(noise) * total, 0.0
     for a in range(len(values)):
         if legal[a]:
-            cumulated += 1.0 if is_alike else math.exp(raised(values[a]) - best)
+            cumulated += 1.0 if is_uniform else math.exp(raised(values[a]) - best)
             if cumulated > bound:
                 return a
     return 0

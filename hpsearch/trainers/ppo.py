@@ -188,13 +188,15 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _next_value(self, learner: ActorCritic, rollout: Transitions, value: Tensor) -> Tensor:
         """Return the values (P, T, B) of the positions after each move.
 
-        Those of the positions before, ``value``, are given, and of most positions after a move they
-        are the next move's: not of the last move's, nor of where a game was broken off. Where a
-        game is over, the next one's stands, and does not count.
+        Where a game went on, that is the position before the next move, whose value is in
+        ``value``. Asked are those after the last move, and where a member's game was broken off;
+        all, where a value depends on the rest of its batch. Where a game is over, that of the next
+        game stands, and does not count.
         """
         observation, subset = rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
         if not learner.net.has_independent_rows:
             return learner.value(learner.features(observation, subset)).view_as(value)
+        # This is a CPU, so nothing waits if what tensors hold is looked at.
         unknown = rollout.truncated.any(dim=0)
         unknown[-1] = True
         places = unknown.flatten().nonzero().squeeze(1)

@@ -37,7 +37,8 @@ class Transitions(NamedTuple):
     subset: Tensor  # int64 (P, B): the host's action at ``points``
     action: Tensor  # int64 (P, B): the role's own action
     log_prob: Tensor
-    """float32 (P, B): how likely its policy draws the action, 0 where roles play by values"""
+    """float32 (P, B): the logarithm of how likely the policy that played draws the action; 0 where
+    roles play by values"""
     reward: Tensor  # float32 (P, B)
     next_points: Tensor  # int32 (P, B, N, D)
     next_observation: Tensor  # float32 (P, B, F)
@@ -167,6 +168,20 @@ class Roles(Generic[L]):
         return tensors
 
 
+class _Drawing:
+    """A learner's policy while it plays a move, and how likely it was to choose as it did."""
+
+    log_prob: Tensor  # float32 (P, B), see `Transitions`
+
+    def __init__(self, policy: Policy) -> None:
+        assert isinstance(policy, policies.LearnedPolicy)  # which `Learner.policy` returns
+        self._policy = policy
+
+    def __call__(self, turn: Turn) -> Tensor:
+        action, self.log_prob = self._policy.with_log_prob(turn)
+        return action
+
+
 class Rollouts(Generic[L]):
     """The games in which the roles of P members learn."""
 
@@ -244,20 +259,17 @@ class Rollouts(Generic[L]):
         """Return the host's action, the agent's axis and what `Transitions.log_prob` is."""
         position, noise = now.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
         learner, host, agent = group.learner, group.host, group.agent
-        log_prob = torch.zeros_like(noise[..., 0])
-        own = host if learner.name == "host" else agent
-
-        def draw(turn: Turn) -> Tensor:
-            nonlocal log_prob
-            assert isinstance(own, policies.LearnedPolicy)
-            action, log_prob = own.with_log_prob(turn)
-            return action
-
-        if learner.style.plays_by == "probabilities":
-            host, agent = (draw, agent) if own is host else (host, draw)
         rate = learner.exploration(self._step)
+        if learner.style.plays_by == "values":
+            action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
+            return action, axis, torch.zeros_like(noise[..., 0])
+        own: _Drawing
+        if learner.name == "host":
+            host = own = _Drawing(host)
+        else:
+            agent = own = _Drawing(agent)
         action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
-        return action, axis, log_prob
+        return action, axis, own.log_prob
 
     def _count(self, done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended, bool (P, B)."""
@@ -275,7 +287,7 @@ class Rollouts(Generic[L]):
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
         """Return the moves of a group as its learner saw them."""
-        is_all = len(self._roles.groups) == 1
+        is_all = len(self._roles.groups) == 1  # and so many slices would take a while
         seen = moves if is_all else Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)
@@ -304,9 +316,9 @@ class Rollouts(Generic[L]):
         return {"fused_game.keys": self.fused_game.keys, "play_stream.keys": self._stream.keys}
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
     """Return the games (P, B, ...) of all groups."""
-    return torch.cat(list(parts), dim=1) if len(parts) > 1 else parts[0]
+    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
 def game_config(config: CommonConfig) -> GameConfig:

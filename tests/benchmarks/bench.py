@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as a job does
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+from hpsearch.cluster.threads import SPIN_LONG
+
+os.environ |= SPIN_LONG  # as a job does
 
 import page
 import rows

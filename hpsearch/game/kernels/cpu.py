@@ -121,12 +121,12 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         unrolled(config.dimension),
     )
     return Step(
-        next_points,
-        torch.from_numpy(done),
-        torch.from_numpy(truncated),
-        torch.from_numpy(length),
-        torch.from_numpy(reward),
-        next_observation,
+        next_points=next_points,
+        done=torch.from_numpy(done),
+        truncated=torch.from_numpy(truncated),
+        length=torch.from_numpy(length),
+        reward=torch.from_numpy(reward),
+        next_observation=next_observation,
     )
 
 

@@ -110,6 +110,9 @@ class LearningRole:
 PlayerConfig = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayerConfig
 
 
+PlaysBy = Literal["values", "probabilities"]
+
+
 @dataclass(frozen=True)
 class CommonConfig:
     """The fields that every algorithm has; each adds its roles and its own block.
@@ -121,7 +124,7 @@ class CommonConfig:
             action's, or an action's log-probability up to a constant.
     """
 
-    plays_by: ClassVar[Literal["values", "probabilities"]]
+    plays_by: ClassVar[PlaysBy]
 
     algorithm: str
     """by which roles learn; each has its own keys"""
