@@ -8,7 +8,7 @@ Row = Mapping[str, str]
 
 HEAD = """## threads
 
-    python tests/benchmarks/threads.py --repeats 3
+    python tests/benchmarks/threads.py --repeats 2
 
 Steps a second of one trainer alone / the mean of two equal ones beside each other, each with one
 thread or with as many as there are cores, which sleep while they wait or first spin so many times
