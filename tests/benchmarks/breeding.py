@@ -26,7 +26,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+from hpsearch.cluster.threads import SPIN_SHORTLY
+
+os.environ |= SPIN_SHORTLY  # as the command line does
 
 import page
 import rows

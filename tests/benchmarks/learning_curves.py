@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+from hpsearch.cluster.threads import SPIN_SHORTLY
+
+os.environ |= SPIN_SHORTLY  # as the command line does
 
 import page
 import rows

@@ -16,7 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+from hpsearch.cluster.threads import SPIN_SHORTLY
+
+os.environ |= SPIN_SHORTLY  # as the command line does
 
 import breeding
 import numpy as np
