@@ -99,10 +99,12 @@ class LearnedPolicy:
     def with_log_prob(self, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the actions int64 (P, B), as a call does, and their `log_prob` float32 (P, B).
 
-        They are drawn so often where roles play by probabilities and ``exploration`` is 1.
+        They are drawn so often where ``exploration`` is 1. Of one that plays by values it is 0.
         """
         values, legal = self._values(turn)
         action = self._choose(turn, values, legal)
+        if self.plays_by == "values":
+            return action, torch.zeros_like(turn.noise[..., 0])
         log_prob_of = quickest(log_prob, policies_cpu.log_prob, values.device, "off")
         return action, log_prob_of(values, legal, action)
 

@@ -260,14 +260,8 @@ class Rollouts(Generic[L]):
         position, noise = now.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
         learner, host, agent = group.learner, group.host, group.agent
         rate = learner.exploration(self._step)
-        if learner.style.plays_by == "values":
-            action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
-            return action, axis, torch.zeros_like(noise[..., 0])
-        own: _Drawing
-        if learner.name == "host":
-            host = own = _Drawing(host)
-        else:
-            agent = own = _Drawing(agent)
+        own = _Drawing(host if learner.name == "host" else agent)
+        host, agent = (own, agent) if learner.name == "host" else (host, own)
         action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
         return action, axis, own.log_prob
 

@@ -8,6 +8,7 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.trainers.algorithms import build_trainer
+from hpsearch.trainers.policies import LearnedPolicy
 from hpsearch.trainers.ranks import Ranks, Shards
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 
@@ -226,18 +227,21 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
     trainer = build_trainer([tiny_config(changes)])
     lrs, ers = [], []
     (table,) = trainer.roles.groups
-    optimizer_step, host_policy = trainer.host.optimizer.step, table.host
+    optimizer_step = trainer.host.optimizer.step
 
     def step(weights, update, target):
         lrs.append(update.lr.item())
         optimizer_step(weights, update, target)
 
-    def policy(turn):
-        ers.append(turn.exploration[0, 0].item())
-        return host_policy(turn)
+    class WatchedPolicy(LearnedPolicy):
+        def _choose(self, turn, values, legal):
+            ers.append(turn.exploration[0, 0].item())
+            return super()._choose(turn, values, legal)
 
     trainer.host.optimizer.step = step
-    trainer.roles.groups = (replace(table, host=policy),)
+    trainer.roles.groups = (
+        replace(table, host=WatchedPolicy(table.host.net, table.host.plays_by)),
+    )
     trainer.train(6)
     assert lrs == pytest.approx([1e-3, 7e-4, 4e-4, 1e-4, 1e-4, 1e-4])
     assert ers == pytest.approx([1.0, 0.8125, 0.625, 0.4375, 0.25, 0.25])
