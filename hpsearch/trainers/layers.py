@@ -24,6 +24,7 @@ from hpsearch.trainers.config.net_arch import (
     Residual,
 )
 from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.products_cpu import LinearViews
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 
@@ -167,7 +168,7 @@ class EncoderReader(QuickReader):
     def __init__(
         self,
         views: Iterator[Tensor],
-        linear_views: Iterator[layers_cpu.LinearViews],
+        linear_views: Iterator[LinearViews],
         *,
         activation: players.Activation,
     ) -> None:
@@ -180,7 +181,7 @@ class EncoderReader(QuickReader):
     def hidden(self, x: Tensor) -> Tensor:
         return layers_cpu.linear(x, *self._next_linear(), self._activation)
 
-    def _next_linear(self) -> tuple[Tensor, Tensor, layers_cpu.LinearViews]:
+    def _next_linear(self) -> tuple[Tensor, Tensor, LinearViews]:
         return next(self._views), next(self._views), next(self._linear_views)
 
 

@@ -1,40 +1,26 @@
 """What updates on a CPU compute in another way than layers.py does, because it is quicker there.
 
 A member's layers with their derivatives, written out: beside products of these sizes autograd takes
-long. Products are oneDNN's: MKL, which torch calls by default, uses the widest instructions of
-Intel's processors only; on others oneDNN may take half the time.
+long.
 
 Axes: R rows, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels.threads import threads
 from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
 from hpsearch.trainers.config.weight_layout import SUMMED_IN_ORDER, Affine
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
-
-Activation = Literal["none", "relu", "tanh"]
-
-NARROW: Final = 32
-"""rows or columns below which torch's product, by MKL, is quicker than oneDNN's"""
+from hpsearch.trainers.products_cpu import Activation, LinearViews, apply_linear, product
 
 
 def is_available(device: torch.device) -> bool:
     return device.type == "cpu" and torch.backends.mkldnn.is_available()
-
-
-class LinearViews(NamedTuple):
-    """A layer of one member as oneDNN takes it; made once, as each view costs time."""
-
-    weight: Tensor  # (I, O)
-    transposed: Tensor  # (O, I)
-    bias: Tensor  # (O,)
 
 
 class NormViews(NamedTuple):
@@ -182,7 +168,7 @@ def _derive_linear(
     grad: Tensor, *, x: Tensor, y: Tensor, views: LinearViews, then: Activation, needs_x: bool
 ) -> Derivatives:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
-    grad_x = _product(grad, views.transposed) if needs_x else None
+    grad_x = product(grad, views.transposed) if needs_x else None
     return Derivatives((grad_x,), _summed_over_rows(x, grad))
 
 
@@ -194,7 +180,7 @@ def _summed_over_rows(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
         return reduce(torch.add, of_weights), reduce(torch.add, of_biases)
     # oneDNN copies its first factor, so it is the smaller one.
     is_narrowing = grad.shape[1] < x.shape[1]
-    of_weight = _product(grad.T, x).T if is_narrowing else _product(x.T, grad)
+    of_weight = product(grad.T, x).T if is_narrowing else product(x.T, grad)
     return of_weight, grad.sum(dim=0)
 
 
@@ -239,21 +225,6 @@ def _derive_dueling(grad: Tensor) -> Derivatives:
     return Derivatives((torch.cat([grad.sum(dim=1, keepdim=True), advantages], dim=1),))
 
 
-def _linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
-    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(
-        x, views.transposed, views.bias, then, [], ""
-    )
-    return y
-
-
-def _product(first: Tensor, second: Tensor) -> Tensor:
-    if min(*first.shape, second.shape[1]) < NARROW:
-        with threads(1):  # MKL's digits would depend on how many
-            return torch.mm(first, second)
-    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(first, second.T, None, "none", [], "")
-    return y
-
-
 class Taped(torch.autograd.Function):
     """Passes of members whose tapes autograd goes back through."""
 
@@ -288,7 +259,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, views: LinearViews, then: Ac
     ``views`` are of the same memory; ``weight`` and ``bias`` only take the gradients.
     """
     if not torch.is_grad_enabled():
-        return _linear(x[0], views, then)[None]
+        return apply_linear(x[0], views, then)[None]
     y: Tensor = Taped.apply(partial(_run_linear, views, then), x, weight, bias)  # type: ignore[no-untyped-call]
     return y
 
@@ -300,7 +271,7 @@ def _run_linear(
 
 
 def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | None) -> Tensor:
-    y = _linear(x, views, then)
+    y = apply_linear(x, views, then)
     if tape is not None:
         needs_x = tape.needs(x)
         derive = partial(_derive_linear, x=x, y=y, views=views, then=then, needs_x=needs_x)

@@ -37,6 +37,7 @@ from hpsearch.trainers.layers import (
     apply_layers,
     apply_tower,
 )
+from hpsearch.trainers.products_cpu import LinearViews
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 
@@ -104,7 +105,7 @@ class _ByMember:
     """A tower of which each member's weights are views of their own."""
 
     num_encoder_tensors: int  # of the encoder's weights, which come first
-    encoders: Sequence[Sequence[layers_cpu.LinearViews]]  # linear layers of each member
+    encoders: Sequence[Sequence[LinearViews]]  # linear layers of each member
     layers: Sequence[Sequence[layers_cpu.Views]]  # all that come after the encoder, of each member
 
 
@@ -261,7 +262,7 @@ class Network:
                 for affine, (weight, bias) in zip(affines, pairs, strict=True)
             ]
             encoding = views[:num_affines]
-            encoders.append([each for each in encoding if isinstance(each, layers_cpu.LinearViews)])
+            encoders.append([each for each in encoding if isinstance(each, LinearViews)])
             rest.append(views[num_affines:])
         return _ByMember(2 * num_affines, encoders, rest)
 

@@ -11,6 +11,7 @@ from hpsearch.trainers import kernel_cache, layers_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
+from hpsearch.trainers.products_cpu import LinearViews, apply_linear
 from hpsearch.trainers.ranks import ALONE
 
 NUMBERS = (1, 2, 3, 16)
@@ -98,6 +99,25 @@ def test_so_are_a_layers_derivatives_of_many_rows(width):
         assert torch.equal(of_bias, found[0][1])
     exact = x.double().T @ grad.double()
     torch.testing.assert_close(found[0][0].double(), exact, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("num_inputs", [1, 24, 257, 1024])
+@pytest.mark.parametrize("width", [1, 4, 33, 64, 256])
+def test_so_is_a_layer_of_any_part_of_the_rows(num_inputs, width):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(300, num_inputs, generator=generator)
+    weight = torch.randn(num_inputs, width, generator=generator)
+    bias = torch.randn(width, generator=generator)
+    views = LinearViews(weight, weight.T, bias)
+    with threads(1):
+        whole = apply_linear(x, views, "relu")
+    exact = (x.double() @ weight.double() + bias).relu()
+    torch.testing.assert_close(whole.double(), exact, rtol=1e-4, atol=1e-4)
+    for count in NUMBERS:
+        for first, num_rows in ((0, 1), (7, 2), (1, 3), (0, 4), (3, 31), (50, 129), (0, 300)):
+            rows = slice(first, first + num_rows)
+            with threads(count):
+                assert torch.equal(apply_linear(x[rows], views, "relu"), whole[rows])
 
 
 @pytest.mark.parametrize("can_change", [False, True])
