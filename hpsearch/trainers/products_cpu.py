@@ -49,11 +49,11 @@ def apply_linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
 
 def product(first: Tensor, second: Tensor) -> Tensor:
     """Return (R, O) of (R, I) and (I, O)."""
-    if _suits_mkl(second):
-        return _by_mkl(first, second, None)
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
             return torch.mm(first, second)
+    if _suits_mkl(second):
+        return _by_mkl(first, second, None)
     return _by_onednn(first, second.T, None, "none")
 
 
@@ -62,20 +62,13 @@ def _suits_mkl(second: Tensor) -> bool:
 
 
 def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
-    num_rows, most = len(first), torch.get_num_threads()
+    num_rows = len(first)
     if num_rows < MKL_LEAST_ROWS:
-        missing = MKL_LEAST_ROWS - num_rows
-        padded = torch.nn.functional.pad(first, (0, 0, 0, missing))
+        padded = torch.nn.functional.pad(first, (0, 0, 0, MKL_LEAST_ROWS - num_rows))
         return _by_mkl(padded, second, bias)[:num_rows]
     useful = max(num_rows // MKL_ROWS_A_THREAD, 1)
-    if useful < most:
-        with threads(useful):
-            return _mm(first, second, bias)
-    return _mm(first, second, bias)
-
-
-def _mm(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.mm(first, second) if bias is None else torch.addmm(bias, first, second)
+    with threads(min(useful, torch.get_num_threads())):
+        return torch.mm(first, second) if bias is None else torch.addmm(bias, first, second)
 
 
 def _activated(y: Tensor, then: Activation) -> Tensor:

@@ -17,8 +17,13 @@ depend on the number have one thread each"""
 def threads(count: int) -> Iterator[None]:
     """Let torch use so many threads in the block."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    _set(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _set(before)
+
+
+def _set(count: int) -> None:
+    if torch.get_num_threads() != count:  # to ask is quicker than to set
+        torch.set_num_threads(count)
