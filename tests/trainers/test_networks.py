@@ -240,7 +240,10 @@ def test_an_update_of_a_wide_network_passes_as_a_call_does(encoder, training):
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
     losses = [out.square().mean(dim=(1, 2)).sum() for out in outs]
     gradients = net.gradients(losses[0]), other.gradients(losses[1])
-    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
+    # Rounding follows the largest gradient, 8 with attention: beside float64, a call is off by up
+    # to 7e-5 there, the update by 3e-5.
+    largest = gradients[0].abs().max().item()
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5 * max(largest, 1.0))
     torch.testing.assert_close(net.statistics, other.statistics)
     with torch.no_grad():
         torch.testing.assert_close(net(x), other.update_pass(x), rtol=1e-4, atol=1e-5)
