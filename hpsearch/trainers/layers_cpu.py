@@ -1,7 +1,7 @@
 """What updates on a CPU compute in another way than layers.py does, because it is quicker there.
 
-A member's layers with their derivatives, written out: beside products of these sizes autograd takes
-long.
+A member's layers with their derivatives are written out: autograd takes long beside products of
+these sizes.
 
 Axes: R rows, I inputs, O outputs.
 """
@@ -178,7 +178,7 @@ def _summed_over_rows(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
         pieces = zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True)
         of_weights, of_biases = zip(*(_summed_over_rows(*rows) for rows in pieces), strict=True)
         return reduce(torch.add, of_weights), reduce(torch.add, of_biases)
-    # oneDNN copies its first factor, so it is the smaller one.
+    # The first factor is the smaller one: oneDNN copies it.
     is_narrowing = grad.shape[1] < x.shape[1]
     of_weight = product(grad.T, x).T if is_narrowing else product(x.T, grad)
     return of_weight, grad.sum(dim=0)

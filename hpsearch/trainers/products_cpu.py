@@ -1,15 +1,17 @@
-"""Products of matrices on a CPU, by the library that is quicker there.
+"""Products of matrices on a CPU, by what is quickest there.
 
-A row has the same digits in any batch and by any number of threads. MKL, which torch calls by
-default, has no instructions wider than AVX2 for AMD's processors. Where there are wider ones oneDNN
-may take half the time; where there are none, MKL is quicker by a tenth, and by more where several
-threads share a product.
+Digits do not depend on the number of threads, and those of a layer's row not on its batch either.
+That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
+
+MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Where
+there are wider ones oneDNN may take half the time; where there are none, MKL is quicker.
 
 Axes: R rows, I inputs, O outputs.
 """
 
 from typing import Final, Literal, NamedTuple
 
+import llvmlite.binding as llvm
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,23 +20,25 @@ from torch.nn.functional import pad
 from hpsearch.game.kernels.interface import Floats, summing
 from hpsearch.game.kernels.threads import threads
 
-ZERO = np.float32(0)
 Activation = Literal["none", "relu", "tanh"]
 
-NARROW: Final = 32
-"""rows or columns below which torch's product, by MKL, is quicker than oneDNN's on any processor"""
-
+ZERO = np.float32(0)
 FEW: Final = 12
-"""outputs below which a loop of our own is quicker than both: beside 256 inputs, oneDNN takes half
-its time to prepare"""
+"""outputs below which a layer is quicker in a loop by one thread: oneDNN takes longer to prepare
+256 rows of 256 inputs than to multiply them"""
 
-IS_BY_MKL: Final = (
-    torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+NARROW: Final = 32
+"""rows or columns below which a product of derivatives is quicker by MKL on any processor; a row's
+digits depend on the other rows there"""
+
+MKL_IS_QUICKER: Final = (
+    torch.backends.mkl.is_available()
+    and torch.backends.cpu.get_cpu_capability() == "AVX2"
+    and llvm.get_host_cpu_name().startswith("znver")
 )
-"""whether MKL is quicker than oneDNN also for products that are not narrow"""
+"""whether MKL is quicker than oneDNN at all other products: measured on AMD's Zen 3 alone"""
 
-# Where MKL multiplies fewer rows at once, or columns that fill no vector, it adds in other orders.
-# Measured with MKL 2024.2 on AMD's Zen 3 for up to 1,024 inputs.
+# MKL adds in other orders where a thread has fewer rows, or where columns do not fill its vectors.
 MKL_LEAST_ROWS: Final = 4
 MKL_ROWS_A_THREAD: Final = 32
 MKL_COLUMNS: Final = 16
@@ -52,7 +56,7 @@ def apply_linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
     """Return a layer's output (R, O) of x (R, I), activated."""
     if views.weight.shape[1] < FEW:
         return _activated(_of_few_outputs(x, views), then)
-    if IS_BY_MKL:
+    if MKL_IS_QUICKER:
         return _activated(_by_mkl(x, views.weight, views.bias), then)
     return _by_onednn(x, views.transposed, views.bias, then)
 
@@ -62,30 +66,15 @@ def product(first: Tensor, second: Tensor) -> Tensor:
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
             return torch.mm(first, second)
-    if IS_BY_MKL:
+    if MKL_IS_QUICKER:
         return _by_mkl(first, second, None)
     return _by_onednn(first, second.T, None, "none")
 
 
-def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
-    num_rows, width = first.shape[0], second.shape[1]
-    if num_rows < MKL_LEAST_ROWS:
-        first = pad(first, (0, 0, 0, MKL_LEAST_ROWS - num_rows))
-        return _by_mkl(first, second, bias)[:num_rows]
-    if missing := -width % MKL_COLUMNS:
-        second, bias = pad(second, (0, missing)), None if bias is None else pad(bias, (0, missing))
-        return _by_mkl(first, second, bias)[:, :width].contiguous()
-    useful = max(num_rows // MKL_ROWS_A_THREAD, 1)
-    if torch.get_num_threads() > useful:
-        with threads(useful):
-            return _by_mkl(first, second, bias)
-    return torch.mm(first, second) if bias is None else torch.addmm(bias, first, second)
-
-
 def _of_few_outputs(x: Tensor, views: LinearViews) -> Tensor:
     y = np.empty((x.shape[0], views.weight.shape[1]), np.float32)
-    given = x.contiguous(), views.transposed.contiguous(), views.bias
-    _multiply(*[*(each.numpy() for each in given), y])
+    by_output = views.transposed.contiguous()  # few numbers, which the loop reads in a row
+    _multiply(x.contiguous().numpy(), by_output.numpy(), views.bias.numpy(), y)
     return torch.from_numpy(y)
 
 
@@ -99,6 +88,29 @@ def _multiply(x: Floats, transposed: Floats, bias: Floats, y: Floats) -> None:
             y[r, o] = total + bias[o]
 
 
+def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
+    num_rows, width = first.shape[0], second.shape[1]
+    if num_rows < MKL_LEAST_ROWS:
+        first = pad(first, (0, 0, 0, MKL_LEAST_ROWS - num_rows))
+        return _by_mkl(first, second, bias)[:num_rows]
+    if missing := -width % MKL_COLUMNS:
+        second, bias = pad(second, (0, missing)), None if bias is None else pad(bias, (0, missing))
+        return _by_mkl(first, second, bias)[:, :width].contiguous()
+    most_threads = max(num_rows // MKL_ROWS_A_THREAD, 1)
+    if torch.get_num_threads() > most_threads:
+        with threads(most_threads):
+            return _by_mkl(first, second, bias)
+    return torch.mm(first, second) if bias is None else torch.addmm(bias, first, second)
+
+
+def _by_onednn(first: Tensor, transposed: Tensor, bias: Tensor | None, then: Activation) -> Tensor:
+    if first.shape[0] == 1 and torch.get_num_threads() > 1:
+        with threads(1):  # several may share out the sum of a single row
+            return _by_onednn(first, transposed, bias, then)
+    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(first, transposed, bias, then, [], "")
+    return y
+
+
 def _activated(y: Tensor, then: Activation) -> Tensor:
     match then:
         case "relu":
@@ -107,14 +119,3 @@ def _activated(y: Tensor, then: Activation) -> Tensor:
             return y.tanh_()
         case "none":
             return y
-
-
-def _by_onednn(first: Tensor, transposed: Tensor, bias: Tensor | None, then: Activation) -> Tensor:
-    y: Tensor
-    multiply = torch.ops.mkldnn._linear_pointwise.default
-    if first.shape[0] > 1:
-        y = multiply(first, transposed, bias, then, [], "")
-    else:
-        with threads(1):  # several may share out the sum of a single row
-            y = multiply(first, transposed, bias, then, [], "")
-    return y

@@ -15,6 +15,7 @@ REPORTS = ROOT / "reports/benchmarks"
 CONTEXT = ("date", "commit", "machine", "versions", "device", "threads", "load")
 """columns that say when and on what something was measured"""
 PACKAGES = ("torch", "triton", "numpy", "numba")
+WIDE = {"avx512f": "AVX-512", "avx2": "AVX2"}  # instructions by their flag, the widest first
 
 
 def append(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -80,10 +81,14 @@ def machine(device: str) -> str:
 
 
 def processor() -> str:
-    """Return the model of the processor."""
+    """Return the model of the processor, and its widest instructions where the model hides them."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]} x{len(names)}" if names else platform.machine()
+    if not names:
+        return platform.machine()
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    widest = [name for flag, name in WIDE.items() if flag in flags]
+    return ", ".join([f"{names[0]} x{len(names)}", *widest[:1]])
 
 
 def versions() -> str:

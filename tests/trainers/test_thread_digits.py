@@ -1,13 +1,13 @@
 """Training gives the same digits by any number of threads, also where it changes on the way."""
 
-from itertools import cycle
+from itertools import cycle, product
 
 import pytest
 import torch
 
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
-from hpsearch.trainers import kernel_cache, layers_cpu
+from hpsearch.trainers import kernel_cache, layers_cpu, products_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
@@ -101,23 +101,59 @@ def test_so_are_a_layers_derivatives_of_many_rows(width):
     torch.testing.assert_close(found[0][0].double(), exact, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.parametrize("num_inputs", [1, 24, 257, 1024])
-@pytest.mark.parametrize("width", [1, 4, 33, 64, 256])
-def test_so_is_a_layer_of_any_part_of_the_rows(num_inputs, width):
+@pytest.fixture(params=[False, True], ids=["oneDNN", "MKL"])
+def library(request, monkeypatch):
+    if request.param and not products_cpu.MKL_IS_QUICKER:
+        pytest.skip("MKL multiplies on AMD's processors without AVX-512 alone")
+    monkeypatch.setattr(products_cpu, "MKL_IS_QUICKER", request.param)
+
+
+PARTS = ((0, 1), (7, 2), (1, 3), (0, 4), (2, 5), (3, 17), (9, 31), (5, 33), (50, 129), (0, 1024))
+
+
+@pytest.mark.parametrize("num_inputs", [1, 257, 1024])
+@pytest.mark.parametrize("width", [1, 11, 12, 33, 256])
+def test_so_is_a_layer_of_any_part_of_the_rows_wherever_it_lies(library, num_inputs, width):
+    """A member's weights begin anywhere in the bank, and rows are copied to anywhere in memory."""
     generator = torch.Generator().manual_seed(1)
-    x = torch.randn(300, num_inputs, generator=generator)
+    x = torch.randn(1100, num_inputs, generator=generator)
     weight = torch.randn(num_inputs, width, generator=generator)
-    bias = torch.randn(width, generator=generator)
-    views = LinearViews(weight, weight.T, bias)
+    views = LinearViews(weight, weight.T, torch.randn(width, generator=generator))
     with threads(1):
-        whole = apply_linear(x, views, "relu")
-    exact = (x.double() @ weight.double() + bias).relu()
+        whole = apply_linear(x, views, "none")
+    exact = x.double() @ weight.double() + views.bias
     torch.testing.assert_close(whole.double(), exact, rtol=1e-4, atol=1e-4)
+    for count, (first, num_rows) in product(NUMBERS, PARTS):
+        rows = slice(first, first + num_rows)
+        moved = elsewhere(weight, count)
+        with threads(count):
+            assert torch.equal(apply_linear(x[rows], views, "none"), whole[rows])
+            seen, moved_views = elsewhere(x[rows], 1), LinearViews(moved, moved.T, views.bias)
+            assert torch.equal(apply_linear(seen, moved_views, "none"), whole[rows])
+
+
+def elsewhere(matrix, shift):
+    """Return a copy that begins so many numbers behind a border of memory."""
+    room = torch.empty(matrix.numel() + shift)[shift:]
+    return room.view(matrix.shape).copy_(matrix)
+
+
+@pytest.mark.parametrize("width", [64, 150])
+@pytest.mark.parametrize("num_inputs", [150, 1024])
+@pytest.mark.parametrize("num_rows", [300, 2100])
+def test_so_are_derivatives_by_several_threads(library, num_inputs, width, num_rows):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(num_rows, num_inputs, generator=generator)
+    grad = torch.randn(num_rows, width, generator=generator)
+    weight = torch.randn(num_inputs, width, generator=generator)
+    found = []
     for count in NUMBERS:
-        for first, num_rows in ((0, 1), (7, 2), (1, 3), (0, 4), (3, 31), (50, 129), (0, 300)):
-            rows = slice(first, first + num_rows)
-            with threads(count):
-                assert torch.equal(apply_linear(x[rows], views, "relu"), whole[rows])
+        with threads(count):
+            found.append(
+                (*layers_cpu._summed_over_rows(x, grad), products_cpu.product(grad, weight.T))
+            )
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 @pytest.mark.parametrize("can_change", [False, True])

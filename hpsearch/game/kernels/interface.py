@@ -98,7 +98,7 @@ class Backend(Protocol):
         """
 
 
-# numba has no type stubs; these two decorators keep the types of what they compile: lazily, once,
+# numba has no type stubs; these decorators keep the types of what they compile: lazily, once,
 # and kept on disk.
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -110,7 +110,10 @@ def scalar(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 
 
 def summing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile what takes several summands at once: in another order, though always the same."""
+    """Compile a loop whose sums are reordered, so that several numbers are added at once.
+
+    The order depends on the processor, neither on other rows nor on the number of threads.
+    """
     return _compiled(function, parallel=False, reorders=True)
 
 
@@ -139,6 +142,7 @@ def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 def _compiled(
     function: Callable[Arguments, Result], *, parallel: bool, reorders: bool = False
 ) -> Callable[Arguments, Result]:
+    # Sums by vectors, and a product and its sum rounded once.
     fastmath = {"reassoc", "contract"} if reorders else False
     compiler = partial(
         numba.njit, nogil=True, error_model="numpy", parallel=parallel, fastmath=fastmath

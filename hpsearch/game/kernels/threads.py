@@ -17,13 +17,13 @@ depend on the number have one thread each"""
 def threads(count: int) -> Iterator[None]:
     """Let torch use so many threads in the block."""
     before = torch.get_num_threads()
-    _set(count)
+    _set_num_threads(count)
     try:
         yield
     finally:
-        _set(before)
+        _set_num_threads(before)
 
 
-def _set(count: int) -> None:
+def _set_num_threads(count: int) -> None:
     if torch.get_num_threads() != count:  # to ask is quicker than to set
         torch.set_num_threads(count)

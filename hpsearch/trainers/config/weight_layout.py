@@ -23,7 +23,7 @@ HIDDEN_GAIN = sqrt(2.0)
 """of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
 
 SUMMED_IN_ORDER = 1024
-"""numbers up to which products add them in one order, of any row and by any threads"""
+"""numbers that a CPU's products (products_cpu.py) add in one order, of any row, by any threads"""
 
 
 def num_actions(role: str, dimension: int) -> int:
