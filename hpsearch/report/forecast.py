@@ -49,15 +49,15 @@ def _measured_pace(study: Study) -> JobPace | None:
 
 
 def _measured_runs(algorithm: str, device: str) -> Iterable[list[dict[str, str]]]:
-    """Return the newest run of each shape of one member: a row for each part of a step."""
-    runs: dict[tuple[str, ...], dict[tuple[str, str], list[dict[str, str]]]] = {}
+    """Return the newest run of each shape of one member, on any machine: a row for each part."""
+    runs: dict[tuple[str, ...], dict[tuple[str, ...], list[dict[str, str]]]] = {}
     with shipped(ROWS).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             measured = row["case"].partition(",")[0], row["device"], row["members"]
             if measured == (algorithm, device, "1"):
-                shape = row["sizes"], row["machine"], row["threads"]
-                run = runs.setdefault(shape, {}).setdefault((row["date"], row["commit"]), [])
-                run.append(row)
+                shape = row["sizes"], row["threads"]
+                run = row["date"], row["commit"], row["machine"]
+                runs.setdefault(shape, {}).setdefault(run, []).append(row)
     # Rows are appended, so the last run is the newest.
     return [list(of_shape.values())[-1] for of_shape in runs.values()]
 
