@@ -70,6 +70,7 @@ that wanted to compute, ours included; processor time is what all threads used, 
   every 1,600 updates here. Where they miss their goal: double Q-learning passes the next positions
   through the learning network, too, which the seed does without; and a PPO learner of one member
   spends a fifth of its time on moves of 32 games, too few to keep a core at products of matrices.
+  On a processor without AVX-512 a DQN learner of one member misses it too, by up to a tenth.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.
