@@ -7,7 +7,8 @@ Axes: R rows, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, reduce
+from functools import partial
+from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -48,17 +49,20 @@ def views_of(affine: Affine, weight: Tensor, bias: Tensor, statistics: Tensor) -
     return NormViews(weight[0], bias, (mean, var))
 
 
-class Derivatives(NamedTuple):
-    inputs: tuple[Tensor | None, ...]  # None where none is asked for
-    weights: tuple[Tensor, ...] = ()  # of a layer's weight and bias
+Room: TypeAlias = list[Tensor]
+"""what the derivatives of weights go to: weight (I, O) and bias (1, O) of layer after layer"""
 
 
 class TapeEntry(NamedTuple):
-    """An operation, and what computes its derivatives from that of its output."""
+    """An operation, and what computes its derivatives from that of its output.
+
+    These are of the inputs, None where none is asked for; those of its weights go to the end of the
+    room, which is taken off.
+    """
 
     output: Tensor
     inputs: tuple[Tensor, ...]
-    derive: Callable[[Tensor], Derivatives]
+    derive: Callable[[Tensor, Room], tuple[Tensor | None, ...]]
 
 
 class Tape:
@@ -76,22 +80,20 @@ class Tape:
     def note(self, entry: TapeEntry) -> None:
         self._entries.append(entry)
 
-    def derive(self, grad: Tensor) -> tuple[Tensor | None, list[Tensor]]:
-        """Return the derivatives of what was given, and of weight and bias of layer after layer.
+    def derive(self, grad: Tensor, room: Room) -> Tensor | None:
+        """Return the derivative of what was given, and put those of all weights into ``room``.
 
-        ``grad`` is that of the last output. No weight may have moved since.
+        ``grad`` is that of the last output. No weight may have moved since. What ``room`` holds is
+        taken off its end.
         """
         # An operation in place gives the tensor that it got, which then stands here twice in turn.
-        by_tensor, weights = {id(self._entries[-1].output): grad}, []
+        by_tensor = {id(self._entries[-1].output): grad}
         for output, inputs, derive in reversed(self._entries):
-            derivatives = derive(by_tensor.pop(id(output)))
-            weights.append(derivatives.weights)
-            for x, part in zip(inputs, derivatives.inputs, strict=True):
+            for x, part in zip(inputs, derive(by_tensor.pop(id(output)), room), strict=True):
                 if part is not None:
                     more = by_tensor.get(id(x))
                     by_tensor[id(x)] = part if more is None else part + more
-        in_order = [part for parts in reversed(weights) for part in parts]
-        return by_tensor.get(id(self._given)), in_order
+        return by_tensor.get(id(self._given))
 
 
 class MemberReader:
@@ -148,40 +150,57 @@ class MemberReader:
         y: Tensor = torch.relu_(x) if self._activation == "relu" else torch.tanh_(x)
         if self._tape is not None:
             derive = partial(_derive_activation, y=y, then=self._activation)
-            self._tape.note(TapeEntry(y, (x,), lambda grad: Derivatives((derive(grad),))))
+            self._tape.note(TapeEntry(y, (x,), lambda grad, _: (derive(grad),)))
         return y
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         y = x + other
         if self._tape is not None:
-            self._tape.note(TapeEntry(y, (x, other), lambda grad: Derivatives((grad, grad))))
+            self._tape.note(TapeEntry(y, (x, other), lambda grad, _: (grad, grad)))
         return y
 
     def dueling(self, x: Tensor) -> Tensor:
         y = x[:, :1] + x[:, 1:] - x[:, 1:].mean(dim=1, keepdim=True)
         if self._tape is not None:
-            self._tape.note(TapeEntry(y, (x,), _derive_dueling))
+            self._tape.note(TapeEntry(y, (x,), lambda grad, _: (_derive_dueling(grad),)))
         return y
 
 
 def _derive_linear(
-    grad: Tensor, *, x: Tensor, y: Tensor, views: LinearViews, then: Activation, needs_x: bool
-) -> Derivatives:
+    grad: Tensor,
+    room: Room,
+    *,
+    x: Tensor,
+    y: Tensor,
+    views: LinearViews,
+    then: Activation,
+    needs_x: bool,
+) -> tuple[Tensor | None]:
     grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
-    grad_x = product(grad, views.transposed) if needs_x else None
-    return Derivatives((grad_x,), _summed_over_rows(x, grad))
+    of_bias, of_weight = room.pop(), room.pop()
+    sum_over_rows(x, grad, of_weight, of_bias)
+    return (product(grad, views.transposed) if needs_x else None,)
 
 
-def _summed_over_rows(x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the derivatives of weight and bias; the sums of longer products depend on threads."""
+def sum_over_rows(x: Tensor, grad: Tensor, of_weight: Tensor, of_bias: Tensor) -> None:
+    """Fill the derivatives of weight (I, O) and bias (1, O) by those of a layer's rows (R, O).
+
+    In pieces, as the sums of longer products depend on the number of threads.
+    """
     if len(x) > SUMMED_IN_ORDER:
-        pieces = zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True)
-        of_weights, of_biases = zip(*(_summed_over_rows(*rows) for rows in pieces), strict=True)
-        return reduce(torch.add, of_weights), reduce(torch.add, of_biases)
-    # The first factor is the smaller one: oneDNN copies it.
-    is_narrowing = grad.shape[1] < x.shape[1]
-    of_weight = product(grad.T, x).T if is_narrowing else product(x.T, grad)
-    return of_weight, grad.sum(dim=0)
+        of_weight.zero_()
+        of_bias.zero_()
+        more_weight, more_bias = torch.empty_like(of_weight), torch.empty_like(of_bias)
+        for rows in zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True):
+            sum_over_rows(*rows, more_weight, more_bias)
+            of_weight += more_weight
+            of_bias += more_bias
+        return
+    torch.sum(grad, dim=0, keepdim=True, out=of_bias)
+    if grad.shape[1] < x.shape[1]:  # the first factor is the smaller one: oneDNN copies it
+        of_weight.copy_(product(grad.T, x).T)
+    else:
+        product(x.T, grad, out=of_weight)
 
 
 def _derive_activation(grad: Tensor, *, y: Tensor, then: Activation) -> Tensor:
@@ -197,32 +216,35 @@ def _derive_activation(grad: Tensor, *, y: Tensor, then: Activation) -> Tensor:
 
 def _derive_norm(
     grad: Tensor,
+    room: Room,
     *,
     x: Tensor,
     views: NormViews,
     of_batch: Sequence[Tensor],
     training: bool,
     needs_x: bool,
-) -> Derivatives:
+) -> tuple[Tensor | None]:
+    grad_x: Tensor | None = None
     mean, inverse = of_batch
     if views.moments is not None:
-        grad_x, *of_weights = derive_batch_norm(
+        grad_x, of_scale, of_shift = derive_batch_norm(
             grad, x, views.scale, mean, inverse, training=training
         )
-        return Derivatives((grad_x,), tuple(of_weights))
-    of_weights = list(derive_layer_norm(grad, x, mean, inverse))
-    if not needs_x:
-        return Derivatives((None,), tuple(of_weights))
-    mask = [True, False, False]  # torch shares the sums of the others out between threads
-    grad_x, *_ = torch.ops.aten.native_layer_norm_backward.default(
-        grad, x, [x.shape[1]], mean, inverse, views.scale, views.shift, mask
-    )
-    return Derivatives((grad_x,), tuple(of_weights))
+    else:
+        of_scale, of_shift = derive_layer_norm(grad, x, mean, inverse)
+        if needs_x:
+            mask = [True, False, False]  # torch shares the sums of the others out between threads
+            grad_x, *_ = torch.ops.aten.native_layer_norm_backward.default(
+                grad, x, [x.shape[1]], mean, inverse, views.scale, views.shift, mask
+            )
+    room.pop().copy_(of_shift)
+    room.pop().copy_(of_scale)
+    return (grad_x,)
 
 
-def _derive_dueling(grad: Tensor) -> Derivatives:
+def _derive_dueling(grad: Tensor) -> Tensor:
     advantages = grad - grad.mean(dim=1, keepdim=True)
-    return Derivatives((torch.cat([grad.sum(dim=1, keepdim=True), advantages], dim=1),))
+    return torch.cat([grad.sum(dim=1, keepdim=True), advantages], dim=1)
 
 
 class Taped(torch.autograd.Function):
@@ -246,11 +268,12 @@ class Taped(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        derived = [tape.derive(rows) for tape, rows in zip(context.tapes, grad, strict=True)]
-        of_x, of_weights = zip(*derived, strict=True)
-        parts = zip(zip(*of_weights, strict=True), context.shapes, strict=True)
-        stacked = [torch.stack(members).view(shape) for members, shape in parts]
-        return None, torch.stack(of_x) if context.needs_input_grad[1] else None, *stacked
+        of_weights = [grad.new_empty(shape) for shape in context.shapes]
+        of_x = [
+            tape.derive(rows, [each[member] for each in of_weights])
+            for member, (tape, rows) in enumerate(zip(context.tapes, grad, strict=True))
+        ]
+        return None, torch.stack(of_x) if context.needs_input_grad[1] else None, *of_weights
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, views: LinearViews, then: Activation) -> Tensor:
@@ -280,16 +303,19 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
 
 
 def gradients(
-    tapes: Sequence[Sequence[Tape]], grad_values: Sequence[Tensor], out: Tensor
+    shapes: Sequence[tuple[int, ...]],
+    tapes: Sequence[Sequence[Tape]],
+    grad_values: Sequence[Tensor],
+    out: Tensor,
 ) -> Tensor:
     """Fill ``out`` (P, W) with the derivatives of all weights, and return it.
 
     They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
-    the ``tapes``.
+    the ``tapes``. ``shapes`` are those of weight and bias of layer after layer, tower after tower.
     """
-    parts: list[Tensor] = []
-    for member in range(len(out)):  # as they lie in the bank
-        for of_tower, grad in zip(tapes, grad_values, strict=True):
-            parts += of_tower[member].derive(grad[member])[1]
-    torch.cat([part.reshape(-1) for part in parts], out=out.view(-1))
+    sizes = [prod(shape) for shape in shapes]
+    for member, weights in enumerate(out):
+        room = [part.view(s) for part, s in zip(weights.split(sizes), shapes, strict=True)]
+        for of_tower, grad in reversed(list(zip(tapes, grad_values, strict=True))):
+            of_tower[member].derive(grad[member], room)
     return out

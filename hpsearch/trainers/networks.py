@@ -152,6 +152,7 @@ class Network:
         for tower in range(len(self.towers)):
             of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
             self._views.append([view.detach().requires_grad_() for view in of_tower])
+        self._shapes = [tuple(view.shape[1:]) for views in self._views for view in views]
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         uses_cpu = self.weights.device.type == "cpu"
         self._is_plain = uses_cpu and arithmetic.compile == "off" and arithmetic.precision != "bf16"
@@ -313,7 +314,7 @@ class Network:
             with torch.no_grad():
                 passes = [self._taped_pass(x, tower, training) for tower in towers]
             values, tapes = map(list, zip(*passes, strict=True))
-            return values, partial(layers_cpu.gradients, tapes)
+            return values, partial(layers_cpu.gradients, self._shapes, tapes)
         values = [self.update_pass(x, tower=tower, training=training) for tower in towers]
         return [value.detach() for value in values], partial(self.gradients, values)
 

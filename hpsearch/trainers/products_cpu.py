@@ -57,18 +57,19 @@ def apply_linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
     if views.weight.shape[1] < FEW:
         return _activated(_of_few_outputs(x, views), then)
     if MKL_IS_QUICKER:
-        return _activated(_by_mkl(x, views.weight, views.bias), then)
+        return _activated(_by_mkl(x, views.weight, views.bias, None), then)
     return _by_onednn(x, views.transposed, views.bias, then)
 
 
-def product(first: Tensor, second: Tensor) -> Tensor:
-    """Return (R, O) of (R, I) and (I, O)."""
+def product(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return (R, O) of (R, I) and (I, O), in ``out`` if it is given."""
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
-            return torch.mm(first, second)
+            return torch.mm(first, second, out=out)
     if MKL_IS_QUICKER:
-        return _by_mkl(first, second, None)
-    return _by_onednn(first, second.T, None, "none")
+        return _by_mkl(first, second, None, out)
+    y = _by_onednn(first, second.T, None, "none")
+    return y if out is None else out.copy_(y)
 
 
 def _of_few_outputs(x: Tensor, views: LinearViews) -> Tensor:
@@ -88,19 +89,21 @@ def _multiply(x: Floats, transposed: Floats, bias: Floats, y: Floats) -> None:
             y[r, o] = total + bias[o]
 
 
-def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
+def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
     num_rows, width = first.shape[0], second.shape[1]
-    if num_rows < MKL_LEAST_ROWS:
-        first = pad(first, (0, 0, 0, MKL_LEAST_ROWS - num_rows))
-        return _by_mkl(first, second, bias)[:num_rows]
-    if missing := -width % MKL_COLUMNS:
-        second, bias = pad(second, (0, missing)), None if bias is None else pad(bias, (0, missing))
-        return _by_mkl(first, second, bias)[:, :width].contiguous()
+    rows, columns = max(MKL_LEAST_ROWS - num_rows, 0), -width % MKL_COLUMNS
+    if rows > 0 or columns > 0:
+        first, second = pad(first, (0, 0, 0, rows)), pad(second, (0, columns))
+        y = _by_mkl(first, second, None if bias is None else pad(bias, (0, columns)), None)
+        y = y[:num_rows, :width]
+        return y.contiguous() if out is None else out.copy_(y)
     most_threads = max(num_rows // MKL_ROWS_A_THREAD, 1)
     if torch.get_num_threads() > most_threads:
         with threads(most_threads):
-            return _by_mkl(first, second, bias)
-    return torch.mm(first, second) if bias is None else torch.addmm(bias, first, second)
+            return _by_mkl(first, second, bias, out)
+    if bias is None:
+        return torch.mm(first, second, out=out)
+    return torch.addmm(bias, first, second, out=out)
 
 
 def _by_onednn(first: Tensor, transposed: Tensor, bias: Tensor | None, then: Activation) -> Tensor:

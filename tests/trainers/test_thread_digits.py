@@ -93,7 +93,7 @@ def test_so_are_a_layers_derivatives_of_many_rows(width):
     found = []
     for count in NUMBERS:
         with threads(count):
-            found.append(layers_cpu._summed_over_rows(x, grad))
+            found.append(derivatives(x, grad, shift=count))
     for of_weight, of_bias in found:
         assert torch.equal(of_weight, found[0][0])
         assert torch.equal(of_bias, found[0][1])
@@ -132,6 +132,14 @@ def test_so_is_a_layer_of_any_part_of_the_rows_wherever_it_lies(library, num_inp
             assert torch.equal(apply_linear(seen, moved_views, "none"), whole[rows])
 
 
+def derivatives(x, grad, shift):
+    """Return those of weight and bias, in memory that begins so many numbers behind a border."""
+    of_weight = elsewhere(torch.empty(x.shape[1], grad.shape[1]), shift)
+    of_bias = elsewhere(torch.empty(1, grad.shape[1]), shift)
+    layers_cpu.sum_over_rows(x, grad, of_weight, of_bias)
+    return of_weight, of_bias
+
+
 def elsewhere(matrix, shift):
     """Return a copy that begins so many numbers behind a border of memory."""
     room = torch.empty(matrix.numel() + shift)[shift:]
@@ -149,9 +157,8 @@ def test_so_are_derivatives_by_several_threads(library, num_inputs, width, num_r
     found = []
     for count in NUMBERS:
         with threads(count):
-            found.append(
-                (*layers_cpu._summed_over_rows(x, grad), products_cpu.product(grad, weight.T))
-            )
+            of_x = products_cpu.product(grad, weight.T)
+            found.append((*derivatives(x, grad, shift=count), of_x))
     for other in found[1:]:
         assert all(map(torch.equal, found[0], other))
 
