@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.random import num_blocks
+from hpsearch.game.random import WORDS_PER_BLOCK, num_blocks
 
 
 class Stream:
@@ -44,3 +44,9 @@ class Stream:
         numbers = backend.uniform(keys, counters, num_numbers)
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers
+
+    def draws(self, count: int, num_numbers: int) -> Tensor:
+        """Return what so many calls of `uniform` would, float32 (count, P, num_numbers)."""
+        size = WORDS_PER_BLOCK * num_blocks(num_numbers)
+        numbers = self.uniform(count * size).view(-1, count, size)
+        return numbers[..., :num_numbers].transpose(0, 1)

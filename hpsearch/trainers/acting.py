@@ -83,10 +83,11 @@ class RolloutPlayer:
 
     def _play(self) -> None:
         trainer = self._trainer
-        moves, starts = [], []
-        for _ in range(trainer.config.rollout_length):
+        moves, starts, length = [], [], trainer.config.rollout_length
+        playing = trainer.rollouts.play_moves(length, looks_ahead=trainer.looks_ahead)
+        for _ in range(length):
             starts.append(trainer.fused_game.starts.clone())
-            moves.append(trainer.rollouts.play(looks_ahead=trainer.looks_ahead))
+            moves.append(next(playing))
         seen = [stack(own) for own in zip(*moves, strict=True)]
         joined = (torch.cat(parts, dim=2) for parts in zip(*seen, strict=True))
         self._tensors = Transitions(*joined)._asdict() | {STARTS: torch.stack(starts, dim=1)}

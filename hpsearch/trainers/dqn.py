@@ -177,8 +177,8 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return QLearner(role, self.configs, self.device, self.ranks)
 
     def _play(self) -> None:
-        for _ in range(self.config.rollout_length):
-            moves = self.rollouts.play(looks_ahead=self.looks_ahead)
+        length = self.config.rollout_length
+        for moves in self.rollouts.play_moves(length, looks_ahead=self.looks_ahead):
             for group, transitions in zip(self.roles.groups, moves, strict=True):
                 group.learner.replay_buffer.add(Transitions(*map(group.by_shard, transitions)))
 

@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from hpsearch.trainers.activations_cpu import Activation, derive_activation, derive_biased
 from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
 from hpsearch.trainers.config.weight_layout import SUMMED_IN_ORDER, Affine
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
-from hpsearch.trainers.products_cpu import Activation, LinearViews, apply_linear, product
+from hpsearch.trainers.products_cpu import LinearViews, apply_linear, product
 
 
 def is_available(device: torch.device) -> bool:
@@ -149,7 +150,7 @@ class MemberReader:
         """Return ``x`` itself, changed: what comes before an activation, no derivative needs."""
         y: Tensor = torch.relu_(x) if self._activation == "relu" else torch.tanh_(x)
         if self._tape is not None:
-            derive = partial(_derive_activation, y=y, then=self._activation)
+            derive = partial(derive_activation, y=y, then=self._activation)
             self._tape.note(TapeEntry(y, (x,), lambda grad, _: (derive(grad),)))
         return y
 
@@ -176,42 +177,27 @@ def _derive_linear(
     then: Activation,
     needs_x: bool,
 ) -> tuple[Tensor | None]:
-    grad = _derive_activation(grad, y=y, then=then).contiguous()  # oneDNN is slow if rows repeat
-    of_bias, of_weight = room.pop(), room.pop()
-    sum_over_rows(x, grad, of_weight, of_bias)
+    grad = derive_biased(grad, y, then, room.pop())
+    derive_weight(x, grad, room.pop())
     return (product(grad, views.transposed) if needs_x else None,)
 
 
-def sum_over_rows(x: Tensor, grad: Tensor, of_weight: Tensor, of_bias: Tensor) -> None:
-    """Fill the derivatives of weight (I, O) and bias (1, O) by those of a layer's rows (R, O).
+def derive_weight(x: Tensor, grad: Tensor, of_weight: Tensor) -> None:
+    """Fill the derivative of a weight (I, O) by those of the products' rows (R, O).
 
     In pieces, as the sums of longer products depend on the number of threads.
     """
     if len(x) > SUMMED_IN_ORDER:
         of_weight.zero_()
-        of_bias.zero_()
-        more_weight, more_bias = torch.empty_like(of_weight), torch.empty_like(of_bias)
+        more = torch.empty_like(of_weight)
         for rows in zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True):
-            sum_over_rows(*rows, more_weight, more_bias)
-            of_weight += more_weight
-            of_bias += more_bias
+            derive_weight(*rows, more)
+            of_weight += more
         return
-    torch.sum(grad, dim=0, keepdim=True, out=of_bias)
     if grad.shape[1] < x.shape[1]:  # the first factor is the smaller one: oneDNN copies it
         of_weight.copy_(product(grad.T, x).T)
     else:
         product(x.T, grad, out=of_weight)
-
-
-def _derive_activation(grad: Tensor, *, y: Tensor, then: Activation) -> Tensor:
-    derived: Tensor
-    if then == "none":
-        return grad
-    if then == "relu":
-        derived = torch.ops.aten.threshold_backward.default(grad, y, 0)
-    else:
-        derived = torch.ops.aten.tanh_backward.default(grad, y)
-    return derived
 
 
 def _derive_norm(

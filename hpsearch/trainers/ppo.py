@@ -3,7 +3,7 @@
 Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -17,7 +17,7 @@ from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.graphs import compiled, has_loops
 from hpsearch.trainers.learner import Learner
-from hpsearch.trainers.members import column, member_stream, rows_of
+from hpsearch.trainers.members import column, member_stream
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves, losses
 from hpsearch.trainers.ranks import ALONE, Ranks
@@ -108,7 +108,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     def _play(self) -> None:
         length = self.config.rollout_length
-        moves = [self.rollouts.play(looks_ahead=self.looks_ahead) for _ in range(length)]
+        moves = list(self.rollouts.play_moves(length, looks_ahead=self.looks_ahead))
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
@@ -125,13 +125,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
             if epoch > 0 and options.recompute_advantages:
                 advantage, target, _ = self._advantages(learner, rollout, moves.features)
                 moves = moves._replace(advantage=advantage, target=target)
-            minibatches = self._minibatches(group)
-            parts = [rows_of(moves.advantage, chosen) for chosen in minibatches]
-            if options.normalize_advantages:
-                parts = normalized(parts, self.ranks)
-            for chosen, advantage in zip(minibatches, parts, strict=True):
-                batch = Moves(*(rows_of(tensor, chosen) for tensor in moves))
-                batch = batch._replace(advantage=advantage)
+            for batch in self._minibatches(group, moves):
                 active = self._update(learner, batch, active, lr)
             self.callbacks.after_epoch(self, learner.name, epoch)
         learner.follow_statistics(moves.features)
@@ -142,8 +136,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         by_game = moves.unflatten(0, (-1, num_games)).T[None]  # (1, B, T)
         return group.by_shard(by_game).mT.flatten(1)
 
-    def _minibatches(self, group: GameGroup[ActorCritic]) -> list[Tensor]:
-        """Return which of the rank's moves each minibatch of an epoch holds, int64 (P, m) each.
+    def _minibatches(self, group: GameGroup[ActorCritic], moves: Moves) -> Iterator[Moves]:
+        """Yield the rank's moves of an epoch in minibatches, of which the last may be smaller.
 
         They are shuffled within each shard, of which all minibatches have equal parts.
         """
@@ -153,7 +147,15 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         order = noise.argsort(dim=1, stable=True).unflatten(0, (-1, shards.num_own))
         shuffled = places.expand(len(order), -1, -1).gather(2, order)
         size = self.config.ppo.minibatch_size // shards.total
-        return [part.flatten(1) for part in shuffled.split(size, dim=2)]
+        num_full, rest = divmod(shuffled.shape[2], size)
+        for part in shuffled.split([num_full * size, rest] if rest > 0 else num_full * size, dim=2):
+            # Those of one size are copied at once: a CPU takes longer to begin than to copy.
+            chosen = part.unflatten(2, (-1, min(size, part.shape[2]))).permute(2, 0, 1, 3)
+            batches = _moves_at(moves, chosen.flatten(2))
+            if self.config.ppo.normalize_advantages:
+                scaled = normalized(batches.advantage, self.ranks)
+                batches = batches._replace(advantage=scaled)
+            yield from map(Moves._make, zip(*batches, strict=True))
 
     def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
         """Make one gradient step; return which members bool (P,) may go on in this step."""
@@ -220,15 +222,22 @@ def differentiate(
     return Losses._make(number.detach() for number in found)
 
 
-def normalized(parts: Sequence[Tensor], ranks: Ranks) -> list[Tensor]:
-    """Return the advantages (P, m) of each minibatch with mean 0 and deviation 1 over all ranks."""
+def normalized(advantage: Tensor, ranks: Ranks) -> Tensor:
+    """Return the advantages (..., m) of minibatches with mean 0 and deviation 1 over all ranks."""
     with threads(1):  # several would share out the sum of a single member, and round otherwise
-        means = torch.stack([part.mean(dim=1, keepdim=True) for part in parts])
-        variances = torch.stack([part.var(dim=1, keepdim=True, correction=0) for part in parts])
+        variance, mean = torch.var_mean(advantage, dim=-1, keepdim=True, correction=0)
     if ranks.size > 1:  # of all minibatches at once
-        means, variances = ranks.moments(torch.stack([means, variances]))
-    rows = zip(parts, means, variances.sqrt(), strict=True)
-    return [(part - mean) / (deviation + 1e-8) for part, mean, deviation in rows]
+        mean, variance = ranks.moments(torch.stack([mean, variance]))
+    return (advantage - mean) / (variance.sqrt() + 1e-8)
+
+
+def _moves_at(moves: Moves, places: Tensor) -> Moves:
+    """Return the moves of each member at ``places`` (n, P, m), tensors (n, P, m, ...)."""
+    num_members, num_moves = moves.action.shape
+    first = torch.arange(num_members, device=places.device)[:, None] * num_moves
+    flat = (first + places).flatten()
+    rows = (tensor.flatten(0, 1).index_select(0, flat) for tensor in moves)
+    return Moves(*(each.unflatten(0, places.shape) for each in rows))
 
 
 def _as_it_went_on(rollout: Transitions) -> Transitions:

@@ -9,7 +9,7 @@ there are wider ones oneDNN may take half the time; where there are none, MKL is
 Axes: R rows, I inputs, O outputs.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -19,8 +19,7 @@ from torch.nn.functional import pad
 
 from hpsearch.game.kernels.interface import Floats, summing
 from hpsearch.game.kernels.threads import threads
-
-Activation = Literal["none", "relu", "tanh"]
+from hpsearch.trainers.activations_cpu import Activation
 
 ZERO = np.float32(0)
 FEW: Final = 12

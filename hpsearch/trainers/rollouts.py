@@ -4,7 +4,7 @@ The players are learners, scripted or saved players, and snapshots. Axes: P memb
 points, D coordinates, F numbers of an observation, T moves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -54,6 +54,7 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
     return Transitions(*(torch.stack(parts, dim=1) for parts in zip(*moves, strict=True)))
 
 
+NOISE = 6  # random numbers a game and move: two for each choice, the host's next one included
 COUNTERS = "play_stream.counters"  # the name of how many random numbers players have drawn
 
 L = TypeVar("L", bound=Learner)
@@ -217,12 +218,26 @@ class Rollouts(Generic[L]):
     def change(self) -> None:
         """Take note that more than training has changed the members."""
 
-    @torch.no_grad()
     def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
         """Play one move of every game and return what each learner saw in its own.
 
         Where a learner ``looks_ahead``, an agent also sees what the host would choose next.
         """
+        (seen,) = self.play_moves(1, looks_ahead=looks_ahead)
+        return seen
+
+    def play_moves(self, count: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
+        """Play so many moves of every game, each as `play` does when it is asked for."""
+        # At once: to draw the few numbers of one move takes as long.
+        drawn = self._stream.draws(count, self._num_games * NOISE)
+        noise = drawn.unflatten(2, (self._num_games, NOISE))  # (T, P, games of all ranks, NOISE)
+        if len(self.lanes) < self._num_games:
+            noise = noise[:, :, self.lanes]
+        for of_move in noise:
+            yield self._play(of_move, looks_ahead)
+
+    @torch.no_grad()
+    def _play(self, noise: Tensor, looks_ahead: bool) -> tuple[Transitions, ...]:
         game = self.fused_game
         # The game moves on in place.
         points, observation = game.points.clone(), game.observation.clone()
@@ -230,9 +245,6 @@ class Rollouts(Generic[L]):
             if group.draws is not None:
                 group.draws.draw(game.starts[:, group.lanes], self.kernel.uniform)
         before = Position(points, lambda: observation)
-        noise = self._stream.uniform(self._num_games * 6).unflatten(1, (self._num_games, 6))
-        if len(self.lanes) < self._num_games:
-            noise = noise[:, self.lanes]
         chosen = [self._choose(group, before, noise) for group in self._roles.groups]
         action, axis, log_prob = map(_joined, zip(*chosen, strict=True))
         step = game.step(action, axis)

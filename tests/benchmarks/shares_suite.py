@@ -122,7 +122,7 @@ class PartClock:
             (learner, "clipping", "optimizer"),
             (ReplayBuffer, "add", "memory"),
             (ReplayBuffer, "sample", "memory"),
-            (ppo, "rows_of", "memory"),
+            (ppo, "_moves_at", "memory"),
             (ppo, "advantages", "advantages"),
             (FusedGame, "step", "game"),
             (Stream, "uniform", "random numbers"),

@@ -97,7 +97,7 @@ def test_an_update_of_ppo(max_grad_norm):
     parts = (moves.action, moves.log_prob, moves.advantage, moves.target)
     loss = plain.update(Moves(see(played.points[0].flatten(0, 1), 8), *(part[0] for part in parts)))
     active = torch.ones(1, dtype=torch.bool)
-    (advantage,) = normalized([moves.advantage], ALONE)
+    advantage = normalized(moves.advantage, ALONE)
     moves = moves._replace(advantage=advantage)
     trainer._update(learner, moves, active, learner.lr_scheduler(trainer.step))
     assert learner.statistics["clipped"] > 0

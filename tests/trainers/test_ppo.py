@@ -174,7 +174,7 @@ def test_the_batch_above_is_clipped_in_every_way(trained, role):
 
 def update(trainer, learner, batch, active):
     if trainer.config.ppo.normalize_advantages:
-        (advantage,) = normalized([batch.advantage], ALONE)
+        advantage = normalized(batch.advantage, ALONE)
         batch = batch._replace(advantage=advantage)
     return trainer._update(learner, batch, active, learner.lr_scheduler(trainer.step))
 
@@ -286,7 +286,7 @@ def test_a_last_minibatch_of_a_single_move_does_no_harm(trained):
 
 def test_normalized_advantages():
     advantage = torch.tensor([[1.0, 2.0, 6.0], [5.0, 5.0, 8.0]])
-    (scaled,) = normalized([advantage], ALONE)
+    scaled = normalized(advantage, ALONE)
     spread = (14 / 3) ** 0.5
     assert scaled[0].tolist() == pytest.approx([-2 / spread, -1 / spread, 3 / spread])
     assert scaled[1].tolist() == pytest.approx([-(0.5**0.5), -(0.5**0.5), 2**0.5])

@@ -7,8 +7,10 @@ import torch
 
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
-from hpsearch.trainers import kernel_cache, layers_cpu, products_cpu
+from hpsearch.trainers import kernel_cache, products_cpu
+from hpsearch.trainers.activations_cpu import derive_biased
 from hpsearch.trainers.algorithms import build_trainer
+from hpsearch.trainers.layers_cpu import derive_weight
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
 from hpsearch.trainers.products_cpu import LinearViews, apply_linear
@@ -81,7 +83,7 @@ def test_so_are_the_advantages_of_many_moves_of_a_single_member():
     found = []
     for count in NUMBERS:
         with threads(count):
-            found += normalized([advantages], ALONE)
+            found.append(normalized(advantages, ALONE))
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
@@ -136,7 +138,8 @@ def derivatives(x, grad, shift):
     """Return those of weight and bias, in memory that begins so many numbers behind a border."""
     of_weight = elsewhere(torch.empty(x.shape[1], grad.shape[1]), shift)
     of_bias = elsewhere(torch.empty(1, grad.shape[1]), shift)
-    layers_cpu.sum_over_rows(x, grad, of_weight, of_bias)
+    derive_biased(grad, grad, "none", of_bias)
+    derive_weight(x, grad, of_weight)
     return of_weight, of_bias
 
 

@@ -50,7 +50,7 @@ class ReinforceTrainer(Trainer[ReinforceConfig, PolicyLearner]):
 
     def _play(self) -> None:
         length = self.config.rollout_length
-        moves = [self.rollouts.play(looks_ahead=self.looks_ahead) for _ in range(length)]
+        moves = list(self.rollouts.play_moves(length, looks_ahead=self.looks_ahead))
         self._played = tuple(stack(seen) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
@@ -59,7 +59,7 @@ class ReinforceTrainer(Trainer[ReinforceConfig, PolicyLearner]):
 
     def _learn_from(self, group: GameGroup[PolicyLearner], rollout: Transitions) -> None:
         learner, subset = group.learner, rollout.subset.flatten(1)
-        (advantage,) = normalized([returns(rollout, learner.gamma).flatten(1)], self.ranks)
+        advantage = normalized(returns(rollout, learner.gamma).flatten(1), self.ranks)
         features = learner.features(rollout.observation.flatten(1, 2), subset)
         legal = learner.legal(subset)
         values = learner.net.update_pass(features, training=True)

@@ -62,9 +62,8 @@ def _update(
                 scale[p],
                 beta1[p, 0],
                 beta2[p, 0],
-                ONE - beta1[p, 0] ** updates[p, 0],
-                ONE - beta2[p, 0] ** updates[p, 0],
-                lr[p],
+                lr[p] / (ONE - beta1[p, 0] ** updates[p, 0]),
+                ONE / np.sqrt(ONE - beta2[p, 0] ** updates[p, 0]),
                 ONE - lr[p] * weight_decay[p, 0],
                 eps[p, 0],
             )
@@ -81,19 +80,22 @@ def _update_chunk(
     scale: np.float32,
     beta1: np.float32,
     beta2: np.float32,
-    correction1: np.float32,
-    correction2: np.float32,
-    lr: np.float32,
+    rate: np.float32,
+    correction: np.float32,
     decay_factor: np.float32,
     eps: np.float32,
 ) -> None:
-    """Update some weights of a member; ``decay_factor`` is what weight decay leaves of them."""
+    """Update some weights of a member; ``decay_factor`` is what weight decay leaves of them.
+
+    Both averages are corrected outside of the loop, in which a division takes longest: ``rate``
+    does it for the mean, ``correction`` for the root of the square.
+    """
     for w in range(len(weights)):
         gradient = gradients[w] * scale
         mean[w] = mean[w] * beta1 + gradient * (ONE - beta1)
         square[w] = square[w] * beta2 + gradient * gradient * (ONE - beta2)
-        size = np.sqrt(square[w] / correction2) + eps
-        weights[w] = weights[w] * decay_factor - lr * (mean[w] / correction1) / size
+        size = np.sqrt(square[w]) * correction + eps
+        weights[w] = weights[w] * decay_factor - rate * mean[w] / size
 
 
 @scalar
