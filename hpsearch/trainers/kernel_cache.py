@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 import numba
 import torch
 from filelock import FileLock
+from torch import Tensor
 
 from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
@@ -38,6 +39,7 @@ from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
 from hpsearch.trainers.ppo_loss import LossCoefficients, Moves
+from hpsearch.trainers.rollouts import Transitions
 
 GAMES = (interface, cpu_loops, random, rules, policies_cpu)
 UPDATES = (activations_cpu, adam_cpu, moves_cpu, norms_cpu, products_cpu, dqn_cpu, ppo_cpu)
@@ -131,7 +133,14 @@ def _use_all(dimension: int) -> None:
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
     moves = Moves(row[None], true[None], ints, row, row, row, row)
+    ppo_cpu.advantages(_rollout(row[None], true[None]), row[None], row[None], number, number)
     ppo_cpu.losses(row[None], row, moves, LossCoefficients(row, row, number, number))
+
+
+def _rollout(numbers: Tensor, truths: Tensor) -> Transitions:
+    """Return moves (P, T, B), of which advantages need reward and ends alone."""
+    none = Transitions(*[numbers] * len(Transitions._fields))
+    return none._replace(done=truths, truncated=truths)
 
 
 def _compile_for(num_threads: int) -> None:

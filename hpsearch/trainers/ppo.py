@@ -15,7 +15,7 @@ from hpsearch.trainers.actors import Actors
 from hpsearch.trainers.config import PPOConfig
 from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
-from hpsearch.trainers.graphs import compiled, has_loops
+from hpsearch.trainers.graphs import compiled, has_loops, quickest
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import column, member_stream
 from hpsearch.trainers.networks import Network
@@ -34,10 +34,11 @@ class ActorCritic(Learner):
         super().__init__(name, configs, device, ranks)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")  # of the moves of an epoch
+        self._always = torch.ones_like(self.gamma)[:, None]
 
     def exploration(self, step: Tensor) -> Tensor:
         """Return 1: a role draws every action by its policy."""
-        return torch.ones_like(self.gamma)[:, None]
+        return self._always
 
     def value(self, features: Tensor) -> Tensor:
         """Return the value float32 (P, R) of positions with ``features`` (P, R, I)."""
@@ -89,6 +90,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self._places = {group.learner.name: self._moves_by_shard(group) for group in groups}
         # What is written out, autograd cannot look into for anomalies.
         how = self.config.compile
+        self._estimate = quickest(advantages, ppo_cpu.advantages, self.device, "off")
         is_by_hand = has_loops(self.device, how) and not self.config.detect_anomaly
         by_autograd = partial(differentiate, compiled(losses, how))
         self._differentiate = ppo_cpu.differentiate if is_by_hand else by_autograd
@@ -184,7 +186,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         value = learner.value(features)
         by_move = value.view_as(rollout.reward)
         next_value = self._next_value(learner, rollout, by_move)
-        estimated = advantages(rollout, by_move, next_value, learner.gamma, self._gae_lambda)
+        estimated = self._estimate(rollout, by_move, next_value, learner.gamma, self._gae_lambda)
         return estimated.flatten(1), estimated.flatten(1) + value, value
 
     def _next_value(self, learner: ActorCritic, rollout: Transitions, value: Tensor) -> Tensor:

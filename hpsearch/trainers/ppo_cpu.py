@@ -1,6 +1,6 @@
-"""The loss of PPO on a CPU, one loop over a minibatch; ppo_loss.py says what it is of.
+"""PPO's formulas on a CPU, one loop each; gae.py and ppo_loss.py say what they are of.
 
-Axes: P members, m moves of a minibatch, A actions.
+Axes: P members, T moves, B games, m moves of a minibatch, A actions.
 """
 
 import math
@@ -14,6 +14,39 @@ from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched, scal
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies_cpu import LOWEST, exponentials, raised
 from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves
+from hpsearch.trainers.rollouts import Transitions
+
+
+def advantages(
+    rollout: Transitions, value: Tensor, next_value: Tensor, gamma: Tensor, gae_lambda: Tensor
+) -> Tensor:
+    result = np.empty(value.shape, np.float32)
+    of_moves = (rollout.reward, rollout.done, rollout.truncated, value, next_value)
+    given = [tensor.contiguous().numpy() for tensor in (*of_moves, gamma, gae_lambda)]
+    _advantages(*[*given, result])
+    return torch.from_numpy(result)
+
+
+@scalar
+def _advantages(
+    reward: Floats,
+    done: Bools,
+    truncated: Bools,
+    value: Floats,
+    next_value: Floats,
+    gamma: Floats,
+    gae_lambda: Floats,
+    result: Floats,
+) -> None:
+    num_members, num_moves, num_games = result.shape
+    for p in range(num_members):
+        for t in range(num_moves - 1, -1, -1):
+            for b in range(num_games):
+                going = np.float32(not done[p, t, b])
+                error = reward[p, t, b] + gamma[p] * going * next_value[p, t, b] - value[p, t, b]
+                if t + 1 < num_moves and not truncated[p, t, b]:
+                    error += gamma[p] * gae_lambda[p] * going * result[p, t + 1, b]
+                result[p, t, b] = error
 
 
 def differentiate(

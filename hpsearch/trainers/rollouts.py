@@ -279,6 +279,8 @@ class Rollouts(Generic[L]):
 
     def _count(self, done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended, bool (P, B)."""
+        if not self._roles.snapshots:
+            return
         for group in self._roles.groups:
             ended, draws = done[:, group.lanes], group.draws
             for name, snapshots in self._roles.snapshots.items():

@@ -123,7 +123,7 @@ class PartClock:
             (ReplayBuffer, "add", "memory"),
             (ReplayBuffer, "sample", "memory"),
             (ppo, "_moves_at", "memory"),
-            (ppo, "advantages", "advantages"),
+            (ppo.PPOTrainer, "_advantages", "advantages"),
             (FusedGame, "step", "game"),
             (Stream, "uniform", "random numbers"),
             (kernel, "observe", "observation"),

@@ -5,10 +5,16 @@ import random
 import pytest
 import torch
 
+from hpsearch.trainers import gae, ppo_cpu
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.rollouts import Transitions
 
 PLACEHOLDER = torch.zeros(0)
+
+
+@pytest.fixture(params=[gae.advantages, ppo_cpu.advantages], ids=["torch", "loop"], autouse=True)
+def estimate(request, monkeypatch):
+    monkeypatch.setitem(globals(), "advantages", request.param)
 
 
 def rollout(reward, done, truncated) -> Transitions:
