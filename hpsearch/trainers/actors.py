@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -288,9 +288,13 @@ class ActorGames(Rollouts[L]):
             for member in range(self.fused_game.num_members):
                 group.learner.leave_games(member, part.shards)
 
+    def play_moves(self, count: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
+        """Yield the next moves of what was played; the actors know whether to look ahead."""
+        for _ in range(count):
+            yield self._next_move()
+
     @torch.no_grad()
-    def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
-        """Return the next move of what was played; the actors know whether to look ahead."""
+    def _next_move(self) -> tuple[Transitions, ...]:
         move, self._next = self._next, (self._next + 1) % self._num_moves
         seen = Transitions(*(self._tensors[name][:, move] for name in Transitions._fields))
         for group in self._roles.groups:
