@@ -45,8 +45,8 @@ class Stream:
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers
 
-    def draws(self, count: int, num_numbers: int) -> Tensor:
-        """Return what so many calls of `uniform` would, float32 (count, P, num_numbers)."""
+    def repeated_uniform(self, count: int, num_numbers: int) -> Tensor:
+        """Return what ``count`` calls of `uniform` would, float32 (count, P, num_numbers)."""
         size = WORDS_PER_BLOCK * num_blocks(num_numbers)
         numbers = self.uniform(count * size).view(-1, count, size)
         return numbers[..., :num_numbers].transpose(0, 1)

@@ -84,7 +84,7 @@ class RolloutPlayer:
     def _play(self) -> None:
         trainer = self._trainer
         moves, starts, length = [], [], trainer.config.rollout_length
-        playing = trainer.rollouts.play_moves(length, looks_ahead=trainer.looks_ahead)
+        playing = trainer.rollouts.play(length, looks_ahead=trainer.looks_ahead)
         for _ in range(length):
             starts.append(trainer.fused_game.starts.clone())
             moves.append(next(playing))

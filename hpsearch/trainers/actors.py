@@ -288,9 +288,9 @@ class ActorGames(Rollouts[L]):
             for member in range(self.fused_game.num_members):
                 group.learner.leave_games(member, part.shards)
 
-    def play_moves(self, count: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
+    def play(self, num_moves: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
         """Yield the next moves of what was played; the actors know whether to look ahead."""
-        for _ in range(count):
+        for _ in range(num_moves):
             yield self._next_move()
 
     @torch.no_grad()

@@ -178,7 +178,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def _play(self) -> None:
         length = self.config.rollout_length
-        for moves in self.rollouts.play_moves(length, looks_ahead=self.looks_ahead):
+        for moves in self.rollouts.play(length, looks_ahead=self.looks_ahead):
             for group, transitions in zip(self.roles.groups, moves, strict=True):
                 group.learner.replay_buffer.add(Transitions(*map(group.by_shard, transitions)))
 

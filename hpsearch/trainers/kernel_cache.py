@@ -19,22 +19,13 @@ import llvmlite.binding as llvm
 import numba
 import torch
 from filelock import FileLock
-from torch import Tensor
 
 from hpsearch.game import random, rules
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import cpu, cpu_loops, interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 from hpsearch.game.rules import GameConfig
-from hpsearch.trainers import (
-    activations_cpu,
-    dqn_cpu,
-    moves_cpu,
-    norms_cpu,
-    policies_cpu,
-    ppo_cpu,
-    products_cpu,
-)
+from hpsearch.trainers import dqn_cpu, moves_cpu, norms_cpu, policies_cpu, ppo_cpu, products_cpu
 from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.moves import Rings, Targets
 from hpsearch.trainers.optim import Adam, TargetWeights, Update, adam_cpu
@@ -42,7 +33,7 @@ from hpsearch.trainers.ppo_loss import LossCoefficients, Moves
 from hpsearch.trainers.rollouts import Transitions
 
 GAMES = (interface, cpu_loops, random, rules, policies_cpu)
-UPDATES = (activations_cpu, adam_cpu, moves_cpu, norms_cpu, products_cpu, dqn_cpu, ppo_cpu)
+UPDATES = (adam_cpu, moves_cpu, norms_cpu, products_cpu, dqn_cpu, ppo_cpu)
 LONGEST_SECONDS = 120.0
 """for which others wait: a process that is killed lets go of its lock, but one may be stopped"""
 
@@ -128,19 +119,15 @@ def _use_all(dimension: int) -> None:
     norms_cpu.batch_norm(row, number, number, (number.clone(), number.clone()), training=True)
     norms_cpu.derive_batch_norm(row, row, number, number, number, training=True)
     norms_cpu.derive_layer_norm(row, row, row, row)
-    activations_cpu.derive_biased(row, row, "none", row.clone())
+    products_cpu.derive_biased(row, row, "none", row.clone())
     products_cpu.apply_linear(row, products_cpu.LinearViews(row, row, number), "none")
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
     moves = Moves(row[None], true[None], ints, row, row, row, row)
-    ppo_cpu.advantages(_rollout(row[None], true[None]), row[None], row[None], number, number)
+    rollout = Transitions(*[row[None]] * len(Transitions._fields))  # of which three parts matter
+    rollout = rollout._replace(done=true[None], truncated=true[None])
+    ppo_cpu.advantages(rollout, row[None], row[None], number, number)
     ppo_cpu.losses(row[None], row, moves, LossCoefficients(row, row, number, number))
-
-
-def _rollout(numbers: Tensor, truths: Tensor) -> Transitions:
-    """Return moves (P, T, B), of which advantages need reward and ends alone."""
-    none = Transitions(*[numbers] * len(Transitions._fields))
-    return none._replace(done=truths, truncated=truths)
 
 
 def _compile_for(num_threads: int) -> None:

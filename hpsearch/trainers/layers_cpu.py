@@ -14,11 +14,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.activations_cpu import Activation, derive_activation, derive_biased
 from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
 from hpsearch.trainers.config.weight_layout import SUMMED_IN_ORDER, Affine
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
-from hpsearch.trainers.products_cpu import LinearViews, apply_linear, product
+from hpsearch.trainers.products_cpu import (
+    Activation,
+    LinearViews,
+    apply_linear,
+    derive_activation,
+    derive_biased,
+    product,
+)
 
 
 def is_available(device: torch.device) -> bool:
@@ -50,20 +56,20 @@ def views_of(affine: Affine, weight: Tensor, bias: Tensor, statistics: Tensor) -
     return NormViews(weight[0], bias, (mean, var))
 
 
-Room: TypeAlias = list[Tensor]
-"""what the derivatives of weights go to: weight (I, O) and bias (1, O) of layer after layer"""
+GradientViews: TypeAlias = list[Tensor]
+"""where derivatives of weights are to lie: weight (I, O) and bias (1, O) of layer after layer"""
 
 
 class TapeEntry(NamedTuple):
     """An operation, and what computes its derivatives from that of its output.
 
-    These are of the inputs, None where none is asked for; those of its weights go to the end of the
-    room, which is taken off.
+    ``derive`` returns those of the inputs, None where none is asked for. It pops the views of its
+    own weights off the end of the list, bias before weight, and fills them.
     """
 
     output: Tensor
     inputs: tuple[Tensor, ...]
-    derive: Callable[[Tensor, Room], tuple[Tensor | None, ...]]
+    derive: Callable[[Tensor, GradientViews], tuple[Tensor | None, ...]]
 
 
 class Tape:
@@ -81,16 +87,16 @@ class Tape:
     def note(self, entry: TapeEntry) -> None:
         self._entries.append(entry)
 
-    def derive(self, grad: Tensor, room: Room) -> Tensor | None:
-        """Return the derivative of what was given, and put those of all weights into ``room``.
+    def derive(self, grad: Tensor, gradient_views: GradientViews) -> Tensor | None:
+        """Return the derivative of what was given; fill those of all weights, and pop their views.
 
-        ``grad`` is that of the last output. No weight may have moved since. What ``room`` holds is
-        taken off its end.
+        ``grad`` is that of the last output. No weight may have moved since.
         """
         # An operation in place gives the tensor that it got, which then stands here twice in turn.
         by_tensor = {id(self._entries[-1].output): grad}
         for output, inputs, derive in reversed(self._entries):
-            for x, part in zip(inputs, derive(by_tensor.pop(id(output)), room), strict=True):
+            parts = derive(by_tensor.pop(id(output)), gradient_views)
+            for x, part in zip(inputs, parts, strict=True):
                 if part is not None:
                     more = by_tensor.get(id(x))
                     by_tensor[id(x)] = part if more is None else part + more
@@ -169,7 +175,7 @@ class MemberReader:
 
 def _derive_linear(
     grad: Tensor,
-    room: Room,
+    gradient_views: GradientViews,
     *,
     x: Tensor,
     y: Tensor,
@@ -177,22 +183,22 @@ def _derive_linear(
     then: Activation,
     needs_x: bool,
 ) -> tuple[Tensor | None]:
-    grad = derive_biased(grad, y, then, room.pop())
-    derive_weight(x, grad, room.pop())
+    grad = derive_biased(grad, y, then, gradient_views.pop())
+    derive_weight(x, grad, gradient_views.pop())
     return (product(grad, views.transposed) if needs_x else None,)
 
 
 def derive_weight(x: Tensor, grad: Tensor, of_weight: Tensor) -> None:
-    """Fill the derivative of a weight (I, O) by those of the products' rows (R, O).
+    """Fill ``of_weight`` (I, O) by inputs ``x`` (R, I) and the outputs' derivatives (R, O).
 
     In pieces, as the sums of longer products depend on the number of threads.
     """
     if len(x) > SUMMED_IN_ORDER:
         of_weight.zero_()
-        more = torch.empty_like(of_weight)
+        of_piece = torch.empty_like(of_weight)
         for rows in zip(x.split(SUMMED_IN_ORDER), grad.split(SUMMED_IN_ORDER), strict=True):
-            derive_weight(*rows, more)
-            of_weight += more
+            derive_weight(*rows, of_piece)
+            of_weight += of_piece
         return
     if grad.shape[1] < x.shape[1]:  # the first factor is the smaller one: oneDNN copies it
         of_weight.copy_(product(grad.T, x).T)
@@ -202,7 +208,7 @@ def derive_weight(x: Tensor, grad: Tensor, of_weight: Tensor) -> None:
 
 def _derive_norm(
     grad: Tensor,
-    room: Room,
+    gradient_views: GradientViews,
     *,
     x: Tensor,
     views: NormViews,
@@ -223,8 +229,8 @@ def _derive_norm(
             grad_x, *_ = torch.ops.aten.native_layer_norm_backward.default(
                 grad, x, [x.shape[1]], mean, inverse, views.scale, views.shift, mask
             )
-    room.pop().copy_(of_shift)
-    room.pop().copy_(of_scale)
+    gradient_views.pop().copy_(of_shift)
+    gradient_views.pop().copy_(of_scale)
     return (grad_x,)
 
 
@@ -301,7 +307,8 @@ def gradients(
     """
     sizes = [prod(shape) for shape in shapes]
     for member, weights in enumerate(out):
-        room = [part.view(s) for part, s in zip(weights.split(sizes), shapes, strict=True)]
+        parts = zip(weights.split(sizes), shapes, strict=True)
+        gradient_views = [part.view(shape) for part, shape in parts]
         for of_tower, grad in reversed(list(zip(tapes, grad_values, strict=True))):
-            of_tower[member].derive(grad[member], room)
+            of_tower[member].derive(grad[member], gradient_views)
     return out

@@ -152,6 +152,7 @@ class Network:
         for tower in range(len(self.towers)):
             of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
             self._views.append([view.detach().requires_grad_() for view in of_tower])
+        # Of weight and bias, layer after layer, tower after tower, as they lie in the bank.
         self._shapes = [tuple(view.shape[1:]) for views in self._views for view in views]
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         uses_cpu = self.weights.device.type == "cpu"

@@ -34,11 +34,11 @@ class ActorCritic(Learner):
         super().__init__(name, configs, device, ranks)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")  # of the moves of an epoch
-        self._always = torch.ones_like(self.gamma)[:, None]
+        self._exploration = torch.ones_like(self.gamma)[:, None]  # (P, 1)
 
     def exploration(self, step: Tensor) -> Tensor:
         """Return 1: a role draws every action by its policy."""
-        return self._always
+        return self._exploration
 
     def value(self, features: Tensor) -> Tensor:
         """Return the value float32 (P, R) of positions with ``features`` (P, R, I)."""
@@ -88,9 +88,9 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self._played: tuple[Transitions, ...] = ()
         # Where the moves of each own shard lie among the rank's M, int64 (own shards, M / shards).
         self._places = {group.learner.name: self._moves_by_shard(group) for group in groups}
+        self._estimate = quickest(advantages, ppo_cpu.advantages, self.device, "off")
         # What is written out, autograd cannot look into for anomalies.
         how = self.config.compile
-        self._estimate = quickest(advantages, ppo_cpu.advantages, self.device, "off")
         is_by_hand = has_loops(self.device, how) and not self.config.detect_anomaly
         by_autograd = partial(differentiate, compiled(losses, how))
         self._differentiate = ppo_cpu.differentiate if is_by_hand else by_autograd
@@ -110,7 +110,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     def _play(self) -> None:
         length = self.config.rollout_length
-        moves = list(self.rollouts.play_moves(length, looks_ahead=self.looks_ahead))
+        moves = list(self.rollouts.play(length, looks_ahead=self.looks_ahead))
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
@@ -151,7 +151,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         size = self.config.ppo.minibatch_size // shards.total
         num_full, rest = divmod(shuffled.shape[2], size)
         for part in shuffled.split([num_full * size, rest] if rest > 0 else num_full * size, dim=2):
-            # Those of one size are copied at once: a CPU takes longer to begin than to copy.
+            # Those of one size are copied at once, which takes fewer operations and more memory.
             chosen = part.unflatten(2, (-1, min(size, part.shape[2]))).permute(2, 0, 1, 3)
             batches = _moves_at(moves, chosen.flatten(2))
             if self.config.ppo.normalize_advantages:
@@ -228,7 +228,7 @@ def normalized(advantage: Tensor, ranks: Ranks) -> Tensor:
     """Return the advantages (..., m) of minibatches with mean 0 and deviation 1 over all ranks."""
     with threads(1):  # several would share out the sum of a single member, and round otherwise
         variance, mean = torch.var_mean(advantage, dim=-1, keepdim=True, correction=0)
-    if ranks.size > 1:  # of all minibatches at once
+    if ranks.size > 1:
         mean, variance = ranks.moments(torch.stack([mean, variance]))
     return (advantage - mean) / (variance.sqrt() + 1e-8)
 

@@ -1,4 +1,4 @@
-"""Products of matrices on a CPU, by what is quickest there.
+"""Products of matrices on a CPU, by what is quickest there, and the activations that follow them.
 
 Digits do not depend on the number of threads, and those of a layer's row not on its batch either.
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
@@ -9,7 +9,7 @@ there are wider ones oneDNN may take half the time; where there are none, MKL is
 Axes: R rows, I inputs, O outputs.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -17,11 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hpsearch.game.kernels.interface import Floats, summing
+from hpsearch.game.kernels.interface import Floats, scalar, summing
 from hpsearch.game.kernels.threads import threads
-from hpsearch.trainers.activations_cpu import Activation
 
-ZERO = np.float32(0)
+Activation = Literal["none", "relu", "tanh"]
+
+ZERO, ONE = np.float32(0), np.float32(1)
+NONE, RELU, TANH = 0, 1, 2
+KINDS: Final[dict[Activation, int]] = {"none": NONE, "relu": RELU, "tanh": TANH}
+
 FEW: Final = 12
 """outputs below which a layer is quicker in a loop by one thread: oneDNN takes longer to prepare
 256 rows of 256 inputs than to multiply them"""
@@ -90,11 +94,14 @@ def _multiply(x: Floats, transposed: Floats, bias: Floats, y: Floats) -> None:
 
 def _by_mkl(first: Tensor, second: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
     num_rows, width = first.shape[0], second.shape[1]
-    rows, columns = max(MKL_LEAST_ROWS - num_rows, 0), -width % MKL_COLUMNS
-    if rows > 0 or columns > 0:
-        first, second = pad(first, (0, 0, 0, rows)), pad(second, (0, columns))
-        y = _by_mkl(first, second, None if bias is None else pad(bias, (0, columns)), None)
-        y = y[:num_rows, :width]
+    missing_rows, missing_columns = max(MKL_LEAST_ROWS - num_rows, 0), -width % MKL_COLUMNS
+    if missing_rows > 0 or missing_columns > 0:
+        if missing_rows > 0:
+            first = pad(first, (0, 0, 0, missing_rows))
+        if missing_columns > 0:
+            second = pad(second, (0, missing_columns))
+            bias = None if bias is None else pad(bias, (0, missing_columns))
+        y = _by_mkl(first, second, bias, None)[:num_rows, :width]
         return y.contiguous() if out is None else out.copy_(y)
     most_threads = max(num_rows // MKL_ROWS_A_THREAD, 1)
     if torch.get_num_threads() > most_threads:
@@ -121,3 +128,45 @@ def _activated(y: Tensor, then: Activation) -> Tensor:
             return y.tanh_()
         case "none":
             return y
+
+
+def derive_activation(grad: Tensor, y: Tensor, then: Activation) -> Tensor:
+    """Return the derivative (R, O) of what was activated, by that of the output ``y`` (R, O)."""
+    derived: Tensor
+    if then == "none":
+        return grad
+    if then == "relu":
+        derived = torch.ops.aten.threshold_backward.default(grad, y, 0)
+    else:
+        derived = torch.ops.aten.tanh_backward.default(grad, y)
+    return derived
+
+
+def derive_biased(grad: Tensor, y: Tensor, then: Activation, of_bias: Tensor) -> Tensor:
+    """Return what `derive_activation` does, and fill ``of_bias`` (1, O) with its sum over the rows.
+
+    In one pass over memory, where torch takes two, and by one thread, so that the sums do not
+    depend on how many there are.
+    """
+    grad = grad.contiguous()  # products by oneDNN, too, are slow if rows repeat
+    derived = grad if then == "none" else torch.empty_like(grad)
+    _derive_biased(KINDS[then], *(each.numpy() for each in (grad, y, derived, of_bias)))
+    return derived
+
+
+@scalar
+def _derive_biased(kind: int, grad: Floats, y: Floats, derived: Floats, of_bias: Floats) -> None:
+    """Fill ``derived``, which is ``grad`` where nothing was activated, and ``of_bias``."""
+    num_rows, width = grad.shape
+    total = np.zeros(width)  # in float64
+    for r in range(num_rows):
+        if kind == RELU:
+            for o in range(width):
+                derived[r, o] = ZERO if y[r, o] <= ZERO else grad[r, o]  # a NaN keeps it
+        elif kind == TANH:
+            for o in range(width):
+                derived[r, o] = grad[r, o] * (ONE - y[r, o] * y[r, o])
+        for o in range(width):
+            total[o] += derived[r, o]
+    for o in range(width):
+        of_bias[0, o] = total[o]

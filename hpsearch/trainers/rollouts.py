@@ -218,18 +218,14 @@ class Rollouts(Generic[L]):
     def change(self) -> None:
         """Take note that more than training has changed the members."""
 
-    def play(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
-        """Play one move of every game and return what each learner saw in its own.
+    def play(self, num_moves: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
+        """Play moves of every game; yield, after each, what each learner saw in its own games.
 
-        Where a learner ``looks_ahead``, an agent also sees what the host would choose next.
+        Where a learner ``looks_ahead``, an agent also sees what the host would choose next. The
+        random numbers of all moves are drawn before the first one.
         """
-        (seen,) = self.play_moves(1, looks_ahead=looks_ahead)
-        return seen
-
-    def play_moves(self, count: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
-        """Play so many moves of every game, each as `play` does when it is asked for."""
         # At once: to draw the few numbers of one move takes as long.
-        drawn = self._stream.draws(count, self._num_games * NOISE)
+        drawn = self._stream.repeated_uniform(num_moves, self._num_games * NOISE)
         noise = drawn.unflatten(2, (self._num_games, NOISE))  # (T, P, games of all ranks, NOISE)
         if len(self.lanes) < self._num_games:
             noise = noise[:, :, self.lanes]

@@ -103,9 +103,8 @@ def _rollout_case(num_games: int, device: torch.device) -> Case:
 
 def our_rollout(trainer: DQNTrainer) -> int:
     """Play moves of every game as a training step does."""
-    return sum(
-        trainer.rollouts.play(looks_ahead=False)[0].done.numel() for _ in range(ROLLOUT_MOVES)
-    )
+    moves = trainer.rollouts.play(ROLLOUT_MOVES, looks_ahead=False)
+    return sum(seen.done.numel() for (seen,) in moves)
 
 
 def _seed_rollout(kind: type[SeedGame], num_games: int, device: torch.device) -> Callable[[], int]:

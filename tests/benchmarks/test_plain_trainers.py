@@ -53,7 +53,7 @@ def test_an_update_of_dqn(max_grad_norm):
     config = dqn_config(changes, {"max_grad_norm": max_grad_norm, "batch_size": 64})
     trainer = DQNTrainer([config])
     learner = trainer.host
-    moves = [trainer.rollouts.play(looks_ahead=False)[0] for _ in range(3)]
+    moves = [seen for (seen,) in trainer.rollouts.play(3, looks_ahead=False)]
     for seen in moves:
         learner.replay_buffer.add(seen)
     learner.target_net.weights.mul_(0.9)
@@ -89,7 +89,7 @@ def test_an_update_of_ppo(max_grad_norm):
     trainer.train(1)  # the policy that learns is no more the one that played
     learner = trainer.host
     learner.optimizer.forget()
-    played = stack([trainer.rollouts.play(looks_ahead=True)[0] for _ in range(8)])
+    played = stack([seen for (seen,) in trainer.rollouts.play(8, looks_ahead=True)])
     moves = trainer._moves(trainer.roles.groups[0], _as_it_went_on(played))
     moves = moves._replace(log_prob=moves.log_prob + 0.3 * torch.randn_like(moves.log_prob))
     plain = PlainPPO(config)
@@ -111,9 +111,8 @@ def test_advantages_of_ppo():
     trainer = PPOTrainer([config])
     plain = PlainPPO(config)
     plain.take_over(trainer)
-    played = stack(
-        [trainer.rollouts.play(looks_ahead=True)[0] for _ in range(config.rollout_length)]
-    )
+    moves = trainer.rollouts.play(config.rollout_length, looks_ahead=True)
+    played = stack([seen for (seen,) in moves])
     moves = trainer._moves(trainer.roles.groups[0], _as_it_went_on(played))
     rollout = [
         see(played.points[0].flatten(0, 1), 8).unflatten(0, (-1, 64)),

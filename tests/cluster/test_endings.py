@@ -100,11 +100,11 @@ def games_by_step(config, steps):
     trainer = build_trainer([config])
     ended, play = 0, trainer.rollouts.play
 
-    def counted(**how):
+    def counted(num_moves, **how):
         nonlocal ended
-        seen = play(**how)
-        ended += sum(int((moves.done | moves.truncated).sum()) for moves in seen)
-        return seen
+        for seen in play(num_moves, **how):
+            ended += sum(int((moves.done | moves.truncated).sum()) for moves in seen)
+            yield seen
 
     trainer.rollouts.play = counted
     totals = []

@@ -67,6 +67,15 @@ def test_rows_alone_have_the_same_numbers_and_leave_all_streams_alike():
     assert torch.equal(some.counters, every.counters)
 
 
+def test_numbers_of_several_calls_are_those_of_one_call_after_another():
+    once, one_by_one = stream(3), stream(3)
+    for count, num_numbers in ((1, 5), (4, 6), (3, 8)):
+        numbers = once.repeated_uniform(count, num_numbers)
+        expected = torch.stack([one_by_one.uniform(num_numbers) for _ in range(count)])
+        assert torch.equal(numbers, expected)
+    assert torch.equal(once.counters, one_by_one.counters)
+
+
 def test_numbers_are_uniform():
     numbers = stream(2).uniform(100_000)
     assert numbers.dtype == torch.float32

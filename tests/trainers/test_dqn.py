@@ -274,7 +274,7 @@ def test_playing_uses_running_statistics_and_leaves_them_alone(tiny_config):
     trainer = build_trainer([tiny_config({"host.net_arch": ["b", 8]})])
     trainer.train(3)
     before = trainer.host_net.statistics.clone()
-    trainer.rollouts.play(looks_ahead=True)
+    next(trainer.rollouts.play(1, looks_ahead=True))
     trainer._target(trainer.host, sample(trainer, trainer.host))
     trainer.evaluate_rho(num_games=5, split="evaluation")
     assert torch.equal(trainer.host_net.statistics, before)

@@ -309,7 +309,7 @@ def test_b15_the_policy_plays_by_the_weights_as_they_are_now(tiny_config, algori
         bias = trainer.host_net.parts(trainer.host_net.weights)[last]
         bias[:] = 0.0
         bias[:, 0, favourite] = 1e4
-        played = trainer.rollouts.play(looks_ahead=True)[0]
+        played = next(trainer.rollouts.play(1, looks_ahead=True))[0]
         assert (played.action == favourite).all()
 
 
@@ -332,7 +332,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
     """Whatever the network sees is scaled; the game is not."""
     trainer = build_trainer([tiny_config({"agent": "learn", "reposition": False}, algorithm)])
     for _ in range(5):
-        for seen in trainer.rollouts.play(looks_ahead=True):
+        for seen in next(trainer.rollouts.play(1, looks_ahead=True)):
             assert seen.points.dtype == seen.next_points.dtype == torch.int32
             sums = [{tuple(row) for row in seen.points[0, game].tolist()} for game in range(8)]
             assert all(len(rows) > 1 for rows in sums)
@@ -358,7 +358,7 @@ def test_b47_every_game_of_every_member_begins_elsewhere(tiny_config, algorithm)
     starts = []
     for _ in range(4):
         starts += [str(start) for start in trainer.fused_game.points.flatten(0, 1).tolist()]
-        trainer.rollouts.play(looks_ahead=True)
+        next(trainer.rollouts.play(1, looks_ahead=True))
     assert len(starts) == len(set(starts)) == 4 * 2 * 16
 
 
@@ -374,9 +374,8 @@ def test_b48_random_numbers_go_on_where_they_were(tiny_config, algorithm, tmp_pa
     assert all((trainer.state()[name] > 0).all() for name in counters)
     fresh = build_trainer(trainer.configs)
     fresh.load(trainer.save(tmp_path, 0), 0)
-    for rollout, other in zip(
-        trainer.rollouts.play(looks_ahead=True), fresh.rollouts.play(looks_ahead=True), strict=True
-    ):
+    played = (next(each.rollouts.play(1, looks_ahead=True)) for each in (trainer, fresh))
+    for rollout, other in zip(*played, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(rollout, other, strict=True))
 
 

@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from hpsearch.trainers import gae, ppo_cpu
-from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.rollouts import Transitions
 
 PLACEHOLDER = torch.zeros(0)
 
 
-@pytest.fixture(params=[gae.advantages, ppo_cpu.advantages], ids=["torch", "loop"], autouse=True)
-def estimate(request, monkeypatch):
-    monkeypatch.setitem(globals(), "advantages", request.param)
+@pytest.fixture(params=[gae.advantages, ppo_cpu.advantages], ids=["torch", "loop"])
+def advantages(request):
+    return request.param
 
 
 def rollout(reward, done, truncated) -> Transitions:
@@ -23,7 +22,7 @@ def rollout(reward, done, truncated) -> Transitions:
     return nothing._replace(reward=reward, done=done, truncated=truncated)
 
 
-def one_game(rewards, ends, value, next_value, gamma, gae_lambda) -> list[float]:
+def one_game(advantages, rewards, ends, value, next_value, gamma, gae_lambda) -> list[float]:
     """Return the advantages of one member's game; ``ends`` holds "done", "truncated" or ""."""
 
     def column(numbers):
@@ -40,34 +39,42 @@ def one_game(rewards, ends, value, next_value, gamma, gae_lambda) -> list[float]
     return estimates.flatten().tolist()
 
 
-def test_three_moves_by_hand():
+def test_three_moves_by_hand(advantages):
     """Errors 1, 3, 2 at gamma .5; with lambda .5 each further one counts a quarter."""
-    estimates = one_game([1.0, 2.0, 3.0], ["", "", ""], [1.0, 2.0, 4.0], [2.0, 6.0, 6.0], 0.5, 0.5)
+    value, next_value = [1.0, 2.0, 4.0], [2.0, 6.0, 6.0]
+    estimates = one_game(advantages, [1.0, 2.0, 3.0], ["", "", ""], value, next_value, 0.5, 0.5)
     assert estimates == [1 + 3 / 4 + 2 / 16, 3 + 2 / 4, 2.0]
 
 
-def test_a_finished_game_is_worth_nothing_more():
+def test_a_finished_game_is_worth_nothing_more(advantages):
     """Errors 1 + .5 * 2 - 1 = 1 and 2 - 2 = 0, whatever is said of the position after the end."""
     estimates = one_game(
-        [1.0, 2.0, 5.0], ["", "done", ""], [1.0, 2.0, 3.0], [2.0, 99.0, 4.0], 0.5, 0.5
+        advantages, [1.0, 2.0, 5.0], ["", "done", ""], [1.0, 2.0, 3.0], [2.0, 99.0, 4.0], 0.5, 0.5
     )
     assert estimates == [1.0, 0.0, 4.0]
 
 
-def test_a_truncated_game_is_worth_what_its_last_position_is():
+def test_a_truncated_game_is_worth_what_its_last_position_is(advantages):
     """Errors 1 and 2 + .5 * 8 - 2 = 4 (seeds.md B33)."""
     estimates = one_game(
-        [1.0, 2.0, 5.0], ["", "truncated", ""], [1.0, 2.0, 3.0], [2.0, 8.0, 4.0], 0.5, 0.5
+        advantages,
+        [1.0, 2.0, 5.0],
+        ["", "truncated", ""],
+        [1.0, 2.0, 3.0],
+        [2.0, 8.0, 4.0],
+        0.5,
+        0.5,
     )
     assert estimates == [2.0, 4.0, 4.0]
 
 
 @pytest.mark.parametrize("end", ["done", "truncated"])
-def test_the_next_game_says_nothing_about_this_one(end):
+def test_the_next_game_says_nothing_about_this_one(advantages, end):
     """seeds.md B33."""
     ends, value, next_value = ["", "", end, "", ""], [0.1, 0.2, 0.3, 0.4, 0.5], [0.2] * 5
-    first = one_game([0.0, 0.0, 1.0, 0.0, 0.0], ends, value, next_value, 0.9, 0.9)
+    first = one_game(advantages, [0.0, 0.0, 1.0, 0.0, 0.0], ends, value, next_value, 0.9, 0.9)
     other = one_game(
+        advantages,
         [0.0, 0.0, 1.0, 50.0, 70.0],
         ends,
         [*value[:3], 8.0, 9.0],
@@ -95,7 +102,7 @@ def by_definition(reward, ends, value, next_value, gamma, gae_lambda) -> list[fl
 
 
 @pytest.mark.parametrize("num_moves", [1, 2, 9])
-def test_every_game_is_the_sum_of_its_errors(num_moves):
+def test_every_game_is_the_sum_of_its_errors(advantages, num_moves):
     draws = random.Random(num_moves)
     shape = (3, num_moves, 20)
     gamma, gae_lambda = torch.tensor([0.9, 1.0, 0.5]), torch.tensor([0.95, 1.0, 0.0])
@@ -129,7 +136,9 @@ def test_every_game_is_the_sum_of_its_errors(num_moves):
             )
 
 
-def test_lambda_one_is_the_return_less_the_value():
+def test_lambda_one_is_the_return_less_the_value(advantages):
     """Discounted rewards to the end of the game, as Monte Carlo has it."""
-    estimates = one_game([1.0, 2.0, 4.0], ["", "", "done"], [0.5] * 3, [0.5] * 3, 0.5, 1.0)
+    estimates = one_game(
+        advantages, [1.0, 2.0, 4.0], ["", "", "done"], [0.5] * 3, [0.5] * 3, 0.5, 1.0
+    )
     assert estimates == pytest.approx([1 + 1 + 1 - 0.5, 2 + 2 - 0.5, 4 - 0.5])

@@ -403,7 +403,8 @@ def test_opponents_in_the_other_roles_games_play_by_the_snapshots(trainer_of, al
     parts[last][1, 0, -1] = 1e4  # member 0's second one
     parts[last][2, 0, 0] = 1e4  # member 1's first one
     for _ in range(3):
-        by_role = dict(zip(("host", "agent"), trainer.rollouts.play(looks_ahead=True), strict=True))
+        seen = next(trainer.rollouts.play(1, looks_ahead=True))
+        by_role = dict(zip(("host", "agent"), seen, strict=True))
         if other == "host":
             choices = by_role["agent"].subset
             assert (choices[0, 4:] == 3).all()
@@ -476,7 +477,7 @@ def test_counts_are_of_the_games_against_the_snapshots_and_of_a_roles_own(traine
     against = {"host": torch.zeros(2, 2), "agent": torch.zeros(2, 2)}
     for _ in range(5):
         for learner, seen in zip(
-            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
+            trainer.learners, next(trainer.rollouts.play(1, looks_ahead=True)), strict=True
         ):
             finished[learner.name] += seen.done.sum(1)
             other = "agent" if learner.name == "host" else "host"
@@ -517,5 +518,5 @@ def test_without_a_pool_each_meets_the_other_as_it_is(tiny_config):
     trainer.train(2)
     parts = trainer.host_net.parts(trainer.host_net.weights)
     parts["1.bias"][:, 0, 3] = 1e4
-    agents_games = trainer.rollouts.play(looks_ahead=True)[1]
+    agents_games = next(trainer.rollouts.play(1, looks_ahead=True))[1]
     assert (agents_games.subset == 3).all()

@@ -43,7 +43,7 @@ def learner_of(trainer, role):
 
 def play(trainer):
     """Return the rollout of every learner, as a step makes it."""
-    played = [trainer.rollouts.play(looks_ahead=True) for _ in range(trainer.config.rollout_length)]
+    played = trainer.rollouts.play(trainer.config.rollout_length, looks_ahead=True)
     return [_as_it_went_on(stack(moves)) for moves in zip(*played, strict=True)]
 
 
@@ -242,7 +242,7 @@ def test_actions_are_drawn_by_the_policys_probabilities(tiny_config):
     changes = {"host.rollout_size": 4000, "host.last_policy_scale": 1.0}
     trainer = build_trainer([tiny_config(changes, "ppo")])
     logits = trainer.host_net(trainer.fused_game.observe()).detach()
-    (seen,) = trainer.rollouts.play(looks_ahead=True)
+    (seen,) = next(trainer.rollouts.play(1, looks_ahead=True))
     probabilities = logits[0].double().softmax(1).sum(0)
     counts = seen.action[0].bincount(minlength=4)
     probabilities *= 4000 / probabilities.sum()
@@ -282,6 +282,26 @@ def test_a_last_minibatch_of_a_single_move_does_no_harm(trained):
     """16 moves in minibatches of 5: one is left, whose advantage has no deviation (B34)."""
     trainer = trained({"ppo.minibatch_size": 5}, steps=3)
     assert trainer.is_finite() == [True, True]
+
+
+def test_an_epochs_minibatches_hold_each_move_once(trained):
+    """16 moves in minibatches of 5, which one is left from; each of two members has its own."""
+    trainer = trained({"ppo.minibatch_size": 5, "ppo.normalize_advantages": False})
+    for group, rollout in zip(trainer.roles.groups, play(trainer), strict=True):
+        moves = trainer._moves(group, rollout)
+        first, again = (list(trainer._minibatches(group, moves)) for _ in range(2))
+        assert [batch.action.shape[1] for batch in first] == [5, 5, 5, 1]
+        assert not torch.equal(first[0].target, again[0].target)
+        for batches in (first, again):
+            for member in range(2):
+                fields = zip(*batches, strict=True)
+                joined = [torch.cat([part[member] for part in field]) for field in fields]
+                assert rows_of_moves(joined) == rows_of_moves(field[member] for field in moves)
+
+
+def rows_of_moves(fields):
+    """Return all that is known of each move, in order."""
+    return sorted(zip(*(field.tolist() for field in fields), strict=True))
 
 
 def test_normalized_advantages():
@@ -430,7 +450,7 @@ def test_illegal_actions_enter_nothing(trained):
 def test_the_next_choice_is_the_hosts_real_one_where_the_game_goes_on(tiny_config, host):
     changes = {"agent": "learn", "host": host, "rollout_length": 6, "max_steps": 3}
     trainer = build_trainer([tiny_config({**changes, "seed": seed}, "ppo") for seed in (1, 2)])
-    played = [trainer.rollouts.play(looks_ahead=True)[-1] for _ in range(6)]
+    played = [seen[-1] for seen in trainer.rollouts.play(6, looks_ahead=True)]
     drawn = stack(played)
     rollout = _as_it_went_on(drawn)
     ended = drawn.done | drawn.truncated

@@ -178,15 +178,15 @@ def test_another_reward_counts_from_the_next_move(trainer_of, algorithm, tmp_pat
     trainer = trainer_of(algorithm)
     trainer.train(1)
     trainer.replace_reward_func("step_penalty")
-    host, agent = trainer.rollouts.play(looks_ahead=True)
+    host, agent = next(trainer.rollouts.play(1, looks_ahead=True))
     assert (host.reward == -1).all()
     assert (agent.reward == 1).all()
     assert {config.reward for config in trainer.configs} == {"step_penalty"}
-    assert (trainer.copy().rollouts.play(looks_ahead=True)[0].reward == -1).all()
+    assert (next(trainer.copy().rollouts.play(1, looks_ahead=True))[0].reward == -1).all()
     # A checkpoint says so too.
     path = trainer.save(tmp_path, 0)
     same = trainer_of(algorithm, {"reward": "step_penalty"})
     same.load(path, 0)
     with pytest.raises(ValueError, match="a reward must be one of"):
         trainer.replace_reward_func("points")
-    assert (trainer.rollouts.play(looks_ahead=True)[0].reward == -1).all()
+    assert (next(trainer.rollouts.play(1, looks_ahead=True))[0].reward == -1).all()

@@ -174,7 +174,7 @@ def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
 def test_the_agents_next_subset_is_the_one_it_will_meet(tiny_config):
     """The host's greedy choice, whatever rate the roles explore with (seeds.md B3)."""
     trainer = build_trainer([tiny_config(rates(ALWAYS, ALWAYS))])
-    _, seen = trainer.rollouts.play(looks_ahead=True)
+    _, seen = next(trainer.rollouts.play(1, looks_ahead=True))
     greedy = trainer.host_net(trainer.rollouts.kernel.observe(seen.next_points)).argmax(2)
     assert torch.equal(seen.next_subset, greedy)
 
@@ -276,7 +276,7 @@ def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorith
     for _ in range(3):
         trainer.train(1)
         for learner, seen in zip(
-            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
+            trainer.learners, next(trainer.rollouts.play(1, looks_ahead=True)), strict=True
         ):
             assert check_rules(learner.name, as_python(seen)) == 2 * 8
             assert (learner.name == "host") == torch.equal(seen.action, seen.subset)
@@ -293,7 +293,7 @@ def test_a_game_is_cut_off_after_max_steps_and_goes_on_until_then(tiny_config, a
     lengths, cut = [0] * 8, 0
     previous = [None] * 8
     for _ in range(12):
-        (seen,) = trainer.rollouts.play(looks_ahead=True)
+        (seen,) = next(trainer.rollouts.play(1, looks_ahead=True))
         for game, move in enumerate(as_python(seen)):
             if lengths[game]:
                 assert move["points"] == previous[game]
@@ -312,11 +312,22 @@ def test_the_same_seed_gives_the_same_moves_and_another_others(tiny_config, algo
     def played(seed):
         trainer = build_trainer([tiny_config({"agent": "learn", "seed": seed}, algorithm)])
         trainer.train(2)
-        return [tensor for seen in trainer.rollouts.play(looks_ahead=True) for tensor in seen]
+        (moves,) = trainer.rollouts.play(1, looks_ahead=True)
+        return [tensor for seen in moves for tensor in seen]
 
     first, again, other = played(1), played(1), played(2)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
+
+
+@BOTH_ALGORITHMS
+def test_several_moves_are_those_of_one_after_another(tiny_config, algorithm):
+    configs = [tiny_config({"agent": "learn", "seed": seed}, algorithm) for seed in (1, 2)]
+    together, one_by_one = build_trainer(configs), build_trainer(configs)
+    for moves in together.rollouts.play(5, looks_ahead=True):
+        (expected,) = one_by_one.rollouts.play(1, looks_ahead=True)
+        for seen, other in zip(moves, expected, strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(seen, other, strict=True))
 
 
 @pytest.mark.parametrize("reward", ["terminal", "step_penalty", "points_removed"])
@@ -329,7 +340,7 @@ def test_rewards_are_of_zero_sum(tiny_config, reward):
 
     for _ in range(4):
         for learner, seen in zip(
-            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
+            trainer.learners, next(trainer.rollouts.play(1, looks_ahead=True)), strict=True
         ):
             sign = 1.0 if learner.name == "host" else -1.0
             for move in as_python(seen):

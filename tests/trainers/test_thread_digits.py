@@ -8,12 +8,11 @@ import torch
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.trainers import kernel_cache, products_cpu
-from hpsearch.trainers.activations_cpu import derive_biased
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.layers_cpu import derive_weight
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
-from hpsearch.trainers.products_cpu import LinearViews, apply_linear
+from hpsearch.trainers.products_cpu import LinearViews, apply_linear, derive_biased
 from hpsearch.trainers.ranks import ALONE
 
 NUMBERS = (1, 2, 3, 16)

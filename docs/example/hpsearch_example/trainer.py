@@ -50,7 +50,7 @@ class ReinforceTrainer(Trainer[ReinforceConfig, PolicyLearner]):
 
     def _play(self) -> None:
         length = self.config.rollout_length
-        moves = list(self.rollouts.play_moves(length, looks_ahead=self.looks_ahead))
+        moves = list(self.rollouts.play(length, looks_ahead=self.looks_ahead))
         self._played = tuple(stack(seen) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
