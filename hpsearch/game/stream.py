@@ -49,4 +49,4 @@ class Stream:
         """Return what ``count`` calls of `uniform` would, float32 (count, P, num_numbers)."""
         size = WORDS_PER_BLOCK * num_blocks(num_numbers)
         numbers = self.uniform(count * size).view(-1, count, size)
-        return numbers[..., :num_numbers].transpose(0, 1)
+        return numbers[..., :num_numbers].transpose(0, 1).contiguous()

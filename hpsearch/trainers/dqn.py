@@ -184,18 +184,19 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def _learn(self) -> None:
         for learner in self.learners:
-            lr = learner.lr_scheduler(self.step)
-            for _ in range(self.config.updates_per_step - 1):
-                self._update(learner, lr, None)
+            lr, num_updates = learner.lr_scheduler(self.step), self.config.updates_per_step
+            options = (learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step)
+            batches = learner.replay_buffer.sample(num_updates, *options)
+            for _ in range(num_updates - 1):
+                self._update(learner, next(batches), lr, None)
             target_weights = learner.target_weights(self.step + 1)
-            self._update(learner, lr, target_weights)
+            self._update(learner, next(batches), lr, target_weights)
             learner.follow(target_weights)
 
-    def _update(self, learner: QLearner, lr: Tensor, target_weights: TargetWeights | None) -> None:
+    def _update(
+        self, learner: QLearner, batch: Batch, lr: Tensor, target_weights: TargetWeights | None
+    ) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
-        batch = learner.replay_buffer.sample(
-            learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
-        )
         target = self._target(learner, batch)
         features = learner.features(batch.observation, batch.subset)
         known = torch.ones_like(batch.known) if self._is_minimax(learner) else batch.known

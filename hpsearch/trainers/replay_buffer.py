@@ -6,7 +6,7 @@ games written to a ring at once, R places of a ring, B transitions of a batch, N
 coordinates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -177,14 +177,20 @@ class ReplayBuffer:
             self._priorities.add(places, complete, added > 0)
         self.added += self._num_games
 
-    def sample(self, batch_size: int, n_step: int, gamma: Tensor, step: Tensor) -> Batch:
-        """Return what this process has of ``batch_size`` transitions of each member; see `look_up`.
+    def sample(
+        self, num_batches: int, batch_size: int, n_step: int, gamma: Tensor, step: Tensor
+    ) -> Iterator[Batch]:
+        """Yield what this process has of ``batch_size`` transitions of each member; see `look_up`.
 
-        They are drawn by the member's own stream, as many from each ring. The correction of
-        priorities grows with ``step`` int64 (P,). While there is nothing to draw, what is returned
-        means nothing.
+        They are drawn by the member's own stream, as many from each ring, each batch by the
+        priorities that there are when it is asked for. The correction of priorities grows with
+        ``step`` int64 (P,). While there is nothing to draw, what is returned means nothing.
         """
-        noise = self._shards.own_part(self._stream.uniform(batch_size))
+        # At once: to draw the few numbers of one batch takes as long.
+        for noise in self._stream.repeated_uniform(num_batches, batch_size):
+            yield self._batch(self._shards.own_part(noise), n_step, gamma, step)
+
+    def _batch(self, noise: Tensor, n_step: int, gamma: Tensor, step: Tensor) -> Batch:
         per_shard = self._shards.per_shard
         added = per_shard(self.added)
         if self._priorities is None:

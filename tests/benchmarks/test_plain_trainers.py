@@ -57,8 +57,7 @@ def test_an_update_of_dqn(max_grad_norm):
     for seen in moves:
         learner.replay_buffer.add(seen)
     learner.target_net.weights.mul_(0.9)
-    batch = learner.replay_buffer.sample(64, 1, learner.gamma, trainer.step)
-    learner.replay_buffer.sample = lambda *arguments: batch
+    (batch,) = learner.replay_buffer.sample(1, 64, 1, learner.gamma, trainer.step)
     plain = PlainDQN(config)
     plain.take_over(trainer)
     # Of 768 moves, the last 500 that another one follows; they lie where they were written first.
@@ -75,7 +74,7 @@ def test_an_update_of_dqn(max_grad_norm):
             seen.done[0],
         )
     )
-    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
+    trainer._update(learner, batch, learner.lr_scheduler(trainer.step), None)
     assert seen.done.any()
     close(loss, learner.statistics["loss"][0])
     same_as_ours(plain.net, learner, "", max_grad_norm)

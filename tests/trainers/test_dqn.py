@@ -70,7 +70,7 @@ def slow_target(learner, batch, member, place, double, dueling=False) -> float:
 
 
 def sample(trainer, learner, n_step=1):
-    return learner.replay_buffer.sample(30, n_step, learner.gamma, trainer.step)
+    return next(learner.replay_buffer.sample(1, 30, n_step, learner.gamma, trainer.step))
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -132,13 +132,12 @@ def test_a_game_that_was_broken_off_is_not_taken_for_over(played):
     half = torch.arange(30).expand(2, -1) % 2 == 0
     wild = torch.where(half, batch.reward, 1e6)
     seen = []
-    learner.replay_buffer.sample = lambda *arguments: seen.pop()
     learner.replay_buffer.reprioritise = lambda places, errors: seen.append(errors)
     losses = []
     for reward in (wild, batch.reward):
-        seen.append(batch._replace(reward=reward, known=half))
+        given = batch._replace(reward=reward, known=half)
         kept = learner.net.weights.clone()
-        trainer._update(learner, learner.lr_scheduler(trainer.step), None)
+        trainer._update(learner, given, learner.lr_scheduler(trainer.step), None)
         learner.net.weights.copy_(kept)
         losses.append(learner.statistics["loss"])
         assert (seen.pop()[~half] == 0).all()
@@ -160,18 +159,11 @@ def test_an_update_is_that_of_torch(played, role):
     trainer = played({})
     learner = {"host": trainer.host, "agent": trainer.agent}[role]
     learner.optimizer.forget()
-    batch, sampler = None, learner.replay_buffer.sample
-
-    def remember(*arguments):
-        nonlocal batch
-        batch = sampler(*arguments)
-        return batch
-
-    learner.replay_buffer.sample = remember
+    batch = sample(trainer, learner)
     before = learner.net.weights.clone()
-    places = range(learner.config.batch_size)
+    places = range(batch.action.shape[1])
     target_before = learner.target_net.weights.clone()
-    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
+    trainer._update(learner, batch, learner.lr_scheduler(trainer.step), None)
     assert torch.equal(learner.target_net.weights, target_before)
     after = learner.net.weights.clone()
     learner.net.weights.copy_(before)

@@ -162,7 +162,7 @@ def test_the_ring_overwrites_priorities_with_their_transitions():
     assert rare[[8, 9, 0, 1]].tolist() == [0.0] * 4
     assert rare[[4, 5, 6, 7]].tolist() == [1.0] * 4
     assert rare[[2, 3]].tolist() == pytest.approx([0.01] * 2, rel=1e-3)
-    counts = memory.sample(5000, 1, gamma, step).subset[1].bincount(minlength=12)
+    counts = next(memory.sample(1, 5000, 1, gamma, step)).subset[1].bincount(minlength=12)
     assert counts[:2].sum() == counts[8:].sum() == 0
     assert 0 < counts[2:4].sum() < 100 < counts[4:8].min()
 
@@ -193,7 +193,9 @@ def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
         for first in range(0, 32, num_games):
             seen = numbered(first, num_games)
             memory.add(Transitions(*(shards.split(field[:, lanes], 1) for field in seen)))
-        drawn = memory.sample(num_games, 1, torch.ones(3), torch.zeros(3, dtype=torch.int64))
+        drawn = next(
+            memory.sample(1, num_games, 1, torch.ones(3), torch.zeros(3, dtype=torch.int64))
+        )
         memory.reprioritise(drawn.places, drawn.reward - 20)
         return memory
 
@@ -212,7 +214,7 @@ def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
 
 
 def sample_numbers(memory, gamma, step):
-    seen = memory.sample(400, 1, gamma, step).subset
+    seen = next(memory.sample(1, 400, 1, gamma, step)).subset
     return [set(row.tolist()) for row in seen]
 
 
@@ -230,13 +232,12 @@ def trained(tiny_config):
 def test_the_loss_is_multiplied_by_the_weight_and_not_by_the_priority(trained):
     """seeds.md B35; an oracle of one hidden layer, for the loss and for its gradient's norm."""
     trainer = trained({"dqn.double": False})
-    learner, seen = trainer.host, []
-    sampler = learner.replay_buffer.sample
-    learner.replay_buffer.sample = lambda *args: seen.append(sampler(*args)) or seen[-1]
+    learner = trainer.host
+    size = learner.config.batch_size
+    (batch,) = learner.replay_buffer.sample(1, size, 1, learner.gamma, trainer.step)
     parts = {k: v.clone() for k, v in learner.net.parts(learner.net.weights).items()}
     target_parts = learner.target_net.parts(learner.target_net.weights)
-    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
-    (batch,) = seen
+    trainer._update(learner, batch, learner.lr_scheduler(trainer.step), None)
     assert batch.weight.min() < 0.9
     for member in range(2):
         bank = [parts[name][member].requires_grad_() for name in parts]

@@ -64,7 +64,7 @@ def make(num_points: int, num_games: int, options, own: Stream) -> ReplayBuffer:
 
 
 def sample(memory: ReplayBuffer, batch_size: int, n_step: int = 1) -> Batch:
-    return memory.sample(batch_size, n_step, GAMMA, STEP)
+    return next(memory.sample(1, batch_size, n_step, GAMMA, STEP))
 
 
 def places(batch: Batch, member: int) -> list[int]:
@@ -144,7 +144,7 @@ def test_a_members_sample_does_not_depend_on_the_others():
         memory.add(transitions(first, 10))
         alone.add(Transitions(*(tensor[1:2] for tensor in transitions(first, 10))))
     for _ in range(3):
-        by_itself = alone.sample(9, 1, GAMMA[1:2], STEP[1:2])
+        by_itself = next(alone.sample(1, 9, 1, GAMMA[1:2], STEP[1:2]))
         assert places(sample(memory, 9), 1) == [
             number - 1000 for number in by_itself.subset[0].tolist()
         ]

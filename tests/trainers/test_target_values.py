@@ -70,7 +70,7 @@ def is_up_to_date(trainer) -> bool:
     """Return whether each place in memory has the value that a pass of all gives."""
     for learner in trainer.learners:
         buffer = learner.replay_buffer
-        batch = buffer.sample(12, 1, learner.gamma, trainer.step)
+        batch = next(buffer.sample(1, 12, 1, learner.gamma, trainer.step))
         places = torch.arange(buffer.num_places).expand(2, -1)
         features = learner.features(*buffer.positions(places))
         with torch.no_grad():
