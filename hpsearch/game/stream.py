@@ -49,4 +49,5 @@ class Stream:
         """Return what ``count`` calls of `uniform` would, float32 (count, P, num_numbers)."""
         size = WORDS_PER_BLOCK * num_blocks(num_numbers)
         numbers = self.uniform(count * size).view(-1, count, size)
+        # For other strides loops would be compiled once more.
         return numbers[..., :num_numbers].transpose(0, 1).contiguous()

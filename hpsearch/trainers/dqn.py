@@ -185,8 +185,13 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     def _learn(self) -> None:
         for learner in self.learners:
             lr, num_updates = learner.lr_scheduler(self.step), self.config.updates_per_step
-            options = (learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step)
-            batches = learner.replay_buffer.sample(num_updates, *options)
+            batches = learner.replay_buffer.sample(
+                num_updates,
+                batch_size=learner.config.batch_size,
+                n_step=self.config.dqn.n_step,
+                gamma=learner.gamma,
+                step=self.step,
+            )
             for _ in range(num_updates - 1):
                 self._update(learner, next(batches), lr, None)
             target_weights = learner.target_weights(self.step + 1)

@@ -124,7 +124,7 @@ def _use_all(dimension: int) -> None:
     dqn_cpu.backed_up(row[None], row[None], true[None], row, row)
     dqn_cpu.temporal_difference(row[None], Targets(ints, row, row, true, number))
     moves = Moves(row[None], true[None], ints, row, row, row, row)
-    rollout = Transitions(*[row[None]] * len(Transitions._fields))  # of which three parts matter
+    rollout = Transitions(*[row[None]] * len(Transitions._fields))  # mostly not looked at
     rollout = rollout._replace(done=true[None], truncated=true[None])
     ppo_cpu.advantages(rollout, row[None], row[None], number, number)
     ppo_cpu.losses(row[None], row, moves, LossCoefficients(row, row, number, number))

@@ -189,7 +189,7 @@ def _derive_linear(
 
 
 def derive_weight(x: Tensor, grad: Tensor, of_weight: Tensor) -> None:
-    """Fill ``of_weight`` (I, O) by inputs ``x`` (R, I) and the outputs' derivatives (R, O).
+    """Fill ``of_weight`` (I, O), a weight's derivative, by inputs ``x`` (R, I) and ``grad`` (R, O).
 
     In pieces, as the sums of longer products depend on the number of threads.
     """

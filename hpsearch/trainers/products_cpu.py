@@ -1,4 +1,4 @@
-"""Products of matrices on a CPU, by what is quickest there, and the activations that follow them.
+"""Products of matrices on a CPU, by what is quickest there, activations and their derivatives.
 
 Digits do not depend on the number of threads, and those of a layer's row not on its batch either.
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
@@ -148,7 +148,7 @@ def derive_biased(grad: Tensor, y: Tensor, then: Activation, of_bias: Tensor) ->
     In one pass over memory, where torch takes two, and by one thread, so that the sums do not
     depend on how many there are.
     """
-    grad = grad.contiguous()  # products by oneDNN, too, are slow if rows repeat
+    grad = grad.contiguous()  # an expanded one slows oneDNN's products, too
     derived = grad if then == "none" else torch.empty_like(grad)
     _derive_biased(KINDS[then], *(each.numpy() for each in (grad, y, derived, of_bias)))
     return derived
@@ -162,7 +162,7 @@ def _derive_biased(kind: int, grad: Floats, y: Floats, derived: Floats, of_bias:
     for r in range(num_rows):
         if kind == RELU:
             for o in range(width):
-                derived[r, o] = ZERO if y[r, o] <= ZERO else grad[r, o]  # a NaN keeps it
+                derived[r, o] = ZERO if y[r, o] <= ZERO else grad[r, o]  # also where y is NaN
         elif kind == TANH:
             for o in range(width):
                 derived[r, o] = grad[r, o] * (ONE - y[r, o] * y[r, o])

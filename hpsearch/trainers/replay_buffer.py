@@ -178,13 +178,14 @@ class ReplayBuffer:
         self.added += self._num_games
 
     def sample(
-        self, num_batches: int, batch_size: int, n_step: int, gamma: Tensor, step: Tensor
+        self, num_batches: int, *, batch_size: int, n_step: int, gamma: Tensor, step: Tensor
     ) -> Iterator[Batch]:
-        """Yield what this process has of ``batch_size`` transitions of each member; see `look_up`.
+        """Yield ``num_batches`` batches: of each, what lies here; see `look_up`.
 
-        They are drawn by the member's own stream, as many from each ring, each batch by the
-        priorities that there are when it is asked for. The correction of priorities grows with
-        ``step`` int64 (P,). While there is nothing to draw, what is returned means nothing.
+        A batch has ``batch_size`` transitions of each member, equally many of each ring. They are
+        drawn by the member's own stream when the batch is asked for, by the priorities of that
+        moment, whose correction grows with ``step`` int64 (P,). While there is nothing to draw,
+        what is yielded means nothing.
         """
         # At once: to draw the few numbers of one batch takes as long.
         for noise in self._stream.repeated_uniform(num_batches, batch_size):

@@ -219,10 +219,10 @@ class Rollouts(Generic[L]):
         """Take note that more than training has changed the members."""
 
     def play(self, num_moves: int, *, looks_ahead: bool) -> Iterator[tuple[Transitions, ...]]:
-        """Play moves of every game; yield, after each, what each learner saw in its own games.
+        """Play moves of every game, each when it is asked for; yield what the learners saw of it.
 
-        Where a learner ``looks_ahead``, an agent also sees what the host would choose next. The
-        random numbers of all moves are drawn before the first one.
+        Each learner sees its own games. Where one ``looks_ahead``, an agent also sees what the host
+        would choose next. The random numbers of all moves are drawn before the first one.
         """
         # At once: to draw the few numbers of one move takes as long.
         drawn = self._stream.repeated_uniform(num_moves, self._num_games * NOISE)

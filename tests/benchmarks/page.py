@@ -67,11 +67,14 @@ that wanted to compute, ours included; processor time is what all threads used, 
   its DQNTrainer alone (seed_dqn.py), which took between 0.98 and 1.02 times as long as that
   trainer's own `_fit_network`, run beside it from a checkout, with equal values of equal weights.
   Learners of ours keep what the target network says of the positions in memory until it moves,
-  every 1,600 updates here. Double Q-learning, which passes the next positions through the learning
-  network, too, misses the goal; the seed does without. One member as published reaches it barely
-  since commit 1746a7c2, by less than rows differ, on a processor without AVX-512. Rows of AVX-512
-  are older, and a PPO learner of one member misses it there: it spends a fifth of its time on moves
-  of 32 games, too few to keep a core at products of matrices.
+  every 1,600 updates here. Double Q-learning makes one pass more than the seed, of the next
+  positions through the learning network, and misses the goal in most rows. Without it, on a
+  processor without AVX-512 (commit 1746a7c2), a DQN of one member makes 1.5 to 2.0 times the seed's
+  updates, and PPO of one member 1.53 and 1.55 times a plain loop's. Of [256, 256] on two threads
+  two runs of that commit gave 1.26 and 1.50: other users' load moves rows by more than is missing,
+  and that goal is not safely reached. Rows of commit 2e7857f9 are of a processor with AVX-512,
+  before these changes: some of DQN and PPO miss the goal there, of PPO because a fifth of its time
+  goes to moves of 32 games, too few to keep a core at products of matrices.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.

@@ -57,7 +57,9 @@ def test_an_update_of_dqn(max_grad_norm):
     for seen in moves:
         learner.replay_buffer.add(seen)
     learner.target_net.weights.mul_(0.9)
-    (batch,) = learner.replay_buffer.sample(1, 64, 1, learner.gamma, trainer.step)
+    (batch,) = learner.replay_buffer.sample(
+        1, batch_size=64, n_step=1, gamma=learner.gamma, step=trainer.step
+    )
     plain = PlainDQN(config)
     plain.take_over(trainer)
     # Of 768 moves, the last 500 that another one follows; they lie where they were written first.

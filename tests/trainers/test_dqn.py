@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from batches import drawn
 
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.dqn import huber
@@ -70,7 +71,7 @@ def slow_target(learner, batch, member, place, double, dueling=False) -> float:
 
 
 def sample(trainer, learner, n_step=1):
-    return next(learner.replay_buffer.sample(1, 30, n_step, learner.gamma, trainer.step))
+    return drawn(trainer, learner, 30, n_step)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -151,6 +152,24 @@ def test_huber_is_torch_huber_loss(delta):
         error, torch.zeros_like(error), reduction="none", delta=delta
     )
     torch.testing.assert_close(huber(error, torch.tensor(delta)), expected)
+
+
+def test_a_step_updates_by_batches_as_the_configuration_says(played):
+    trainer = played({"updates_per_step": 3, "dqn.n_step": 2, "host.batch_size": 7})
+    before, seen, update = trainer.copy(), [], trainer._update
+
+    def watched(learner, batch, lr, target_weights):
+        seen.append((learner.name, batch))
+        update(learner, batch, lr, target_weights)
+
+    trainer._update = watched
+    trainer.train(1)
+    before._play()
+    memory, gamma = before.host.replay_buffer, before.host.gamma
+    expected = memory.sample(3, batch_size=7, n_step=2, gamma=gamma, step=before.step)
+    hosts = [batch for name, batch in seen if name == "host"]
+    for batch, other in zip(hosts, expected, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(batch, other, strict=True))
 
 
 @pytest.mark.parametrize("role", ["host", "agent"])

@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 import torch
+from batches import drawn
 
 from hpsearch.game import rules
 from hpsearch.game.solver import Solver
@@ -80,7 +81,7 @@ def test_the_target_is_the_worst_of_all_replies(trained, reward, reposition, dou
     changes = {"reward": reward, "reposition": reposition, "dqn.double": double}
     trainer = trained(changes)
     learner = trainer.host
-    batch = next(learner.replay_buffer.sample(1, 25, 1, learner.gamma, trainer.step))
+    batch = drawn(trainer, learner, 25)
     with torch.no_grad():
         targets = trainer._target(learner, batch)
         better = 0
@@ -104,7 +105,7 @@ def test_what_was_played_does_not_matter(trained):
     """Neither the reward nor the end that were seen, only position and action."""
     trainer = trained({})
     learner = trainer.host
-    batch = next(learner.replay_buffer.sample(1, 25, 1, learner.gamma, trainer.step))
+    batch = drawn(trainer, learner, 25)
     other = batch._replace(
         reward=batch.reward + 7,
         discount=1 - batch.discount,
@@ -119,7 +120,7 @@ def test_a_move_counts_also_where_the_game_was_broken_off(trained):
     """The replies lead to positions that need not be stored."""
     trainer = trained({"max_steps": 1, "dqn.double": True})
     learner = trainer.host
-    batch = next(learner.replay_buffer.sample(1, 25, 1, learner.gamma, trainer.step))
+    batch = drawn(trainer, learner, 25)
     assert not batch.known.all()
     kept = batch._replace(known=torch.zeros_like(batch.known))
     trainer._update(learner, kept, learner.lr_scheduler(trainer.step), None)
@@ -147,7 +148,7 @@ def test_replies_that_end_the_game_and_replies_that_are_capped(trained, repositi
     assert any(all(end) for end in ends)
     assert any(any(end) and not all(end) for end in ends)
     learner = trainer.host
-    batch = next(learner.replay_buffer.sample(1, 20, 1, learner.gamma, trainer.step))
+    batch = drawn(trainer, learner, 20)
     action = torch.arange(4).repeat(5).expand(2, -1)
     many = points.repeat_interleave(4, dim=0).expand(2, -1, -1, -1)
     batch = batch._replace(points=many, subset=action, action=action)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from batches import drawn
 from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
@@ -162,7 +163,11 @@ def test_the_ring_overwrites_priorities_with_their_transitions():
     assert rare[[8, 9, 0, 1]].tolist() == [0.0] * 4
     assert rare[[4, 5, 6, 7]].tolist() == [1.0] * 4
     assert rare[[2, 3]].tolist() == pytest.approx([0.01] * 2, rel=1e-3)
-    counts = next(memory.sample(1, 5000, 1, gamma, step)).subset[1].bincount(minlength=12)
+    counts = (
+        next(memory.sample(1, batch_size=5000, n_step=1, gamma=gamma, step=step))
+        .subset[1]
+        .bincount(minlength=12)
+    )
     assert counts[:2].sum() == counts[8:].sum() == 0
     assert 0 < counts[2:4].sum() < 100 < counts[4:8].min()
 
@@ -194,7 +199,13 @@ def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
             seen = numbered(first, num_games)
             memory.add(Transitions(*(shards.split(field[:, lanes], 1) for field in seen)))
         drawn = next(
-            memory.sample(1, num_games, 1, torch.ones(3), torch.zeros(3, dtype=torch.int64))
+            memory.sample(
+                1,
+                batch_size=num_games,
+                n_step=1,
+                gamma=torch.ones(3),
+                step=torch.zeros(3, dtype=torch.int64),
+            )
         )
         memory.reprioritise(drawn.places, drawn.reward - 20)
         return memory
@@ -213,8 +224,30 @@ def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
     assert parts[0].places().keys() <= whole.keys()
 
 
+def test_each_batch_is_drawn_by_the_priorities_that_the_one_before_left():
+    keys = torch.arange(NUM_MEMBERS)
+    options = [config.ReplayBufferConfig(buffer_size=8, save=True, prioritised=o) for o in OPTIONS]
+    memory = ReplayBuffer(
+        observation_size=6,
+        points_shape=(2, 3),
+        num_games=4,
+        options=options,
+        stream=Stream(keys, torch.zeros_like(keys)),
+        how="off",
+    )
+    for first in (0, 4, 8):
+        memory.add(numbered(first, 4))
+    step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
+    batches = memory.sample(2, batch_size=400, n_step=1, gamma=gamma, step=step)
+    assert set(next(batches).subset[1].tolist()) == set(range(8))
+    errors = torch.full((NUM_MEMBERS, 8), 1e-9)
+    errors[:, 5] = 1e9
+    memory.reprioritise(torch.arange(8).expand(NUM_MEMBERS, -1), errors)
+    assert (next(batches).subset[1] == 5).sum() > 390
+
+
 def sample_numbers(memory, gamma, step):
-    seen = next(memory.sample(1, 400, 1, gamma, step)).subset
+    seen = next(memory.sample(1, batch_size=400, n_step=1, gamma=gamma, step=step)).subset
     return [set(row.tolist()) for row in seen]
 
 
@@ -234,7 +267,7 @@ def test_the_loss_is_multiplied_by_the_weight_and_not_by_the_priority(trained):
     trainer = trained({"dqn.double": False})
     learner = trainer.host
     size = learner.config.batch_size
-    (batch,) = learner.replay_buffer.sample(1, size, 1, learner.gamma, trainer.step)
+    batch = drawn(trainer, learner, size)
     parts = {k: v.clone() for k, v in learner.net.parts(learner.net.weights).items()}
     target_parts = learner.target_net.parts(learner.target_net.weights)
     trainer._update(learner, batch, learner.lr_scheduler(trainer.step), None)

@@ -64,11 +64,21 @@ def make(num_points: int, num_games: int, options, own: Stream) -> ReplayBuffer:
 
 
 def sample(memory: ReplayBuffer, batch_size: int, n_step: int = 1) -> Batch:
-    return next(memory.sample(1, batch_size, n_step, GAMMA, STEP))
+    return next(memory.sample(1, batch_size=batch_size, n_step=n_step, gamma=GAMMA, step=STEP))
 
 
 def places(batch: Batch, member: int) -> list[int]:
     return (batch.subset[member] - 1000 * member).tolist()
+
+
+def test_several_batches_are_those_of_one_after_another():
+    together, one_by_one = buffer(20, 8), buffer(20, 8)
+    for memory in (together, one_by_one):
+        memory.add(transitions(0, 8))
+        memory.add(transitions(8, 8))
+    for batch in together.sample(3, batch_size=9, n_step=1, gamma=GAMMA, step=STEP):
+        other = sample(one_by_one, 9)
+        assert all(torch.equal(a, b) for a, b in zip(batch, other, strict=True))
 
 
 def test_the_fields_of_a_move_stay_together_and_the_next_ones_are_the_same_games():
@@ -144,7 +154,7 @@ def test_a_members_sample_does_not_depend_on_the_others():
         memory.add(transitions(first, 10))
         alone.add(Transitions(*(tensor[1:2] for tensor in transitions(first, 10))))
     for _ in range(3):
-        by_itself = next(alone.sample(1, 9, 1, GAMMA[1:2], STEP[1:2]))
+        by_itself = next(alone.sample(1, batch_size=9, n_step=1, gamma=GAMMA[1:2], step=STEP[1:2]))
         assert places(sample(memory, 9), 1) == [
             number - 1000 for number in by_itself.subset[0].tolist()
         ]

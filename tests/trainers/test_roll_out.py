@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from batches import drawn
 
 from hpsearch.game import rules
 from hpsearch.trainers.algorithms import build_trainer
@@ -111,7 +112,7 @@ def test_what_is_drawn_is_what_was_seen(tiny_config, changes, remembered):
     trainer = build_trainer([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
     trainer.train(3)
     for learner in trainer.learners:
-        batch = next(learner.replay_buffer.sample(1, 60, 1, learner.gamma, trainer.step))
+        batch = drawn(trainer, learner, 60)
         assert batch.known.all()
         for member in range(2):
             moves = [m for seen in remembered[learner.replay_buffer] for m in seen_by(seen, member)]
@@ -183,7 +184,7 @@ def test_the_agents_next_subset_in_memory_is_the_one_it_met(tiny_config, remembe
     trainer = build_trainer([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
     subsets = Seen(trainer, remembered, trainer.agent).all("subset")
-    batch = next(trainer.agent.replay_buffer.sample(1, 100, 1, trainer.agent.gamma, trainer.step))
+    batch = drawn(trainer, trainer.agent, 100)
     for place, after in zip(batch.places[0].tolist(), batch.next_subset[0].tolist(), strict=True):
         # 64 moves in a ring of 40 places and those of the newest 8.
         number = place + 48 if place + 48 < 64 else place

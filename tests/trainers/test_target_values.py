@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from batches import drawn
 
 from hpsearch.trainers import dqn, networks
 from hpsearch.trainers.algorithms import build_trainer
@@ -70,7 +71,7 @@ def is_up_to_date(trainer) -> bool:
     """Return whether each place in memory has the value that a pass of all gives."""
     for learner in trainer.learners:
         buffer = learner.replay_buffer
-        batch = next(buffer.sample(1, 12, 1, learner.gamma, trainer.step))
+        batch = drawn(trainer, learner, 12)
         places = torch.arange(buffer.num_places).expand(2, -1)
         features = learner.features(*buffer.positions(places))
         with torch.no_grad():
