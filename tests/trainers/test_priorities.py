@@ -138,13 +138,14 @@ def numbered(first: int, count: int) -> Transitions:
     return Transitions(*before, points, seen, number, no, no, no)
 
 
-def test_the_ring_overwrites_priorities_with_their_transitions():
+def memory_of(size):
+    """Return a memory of ``size`` moves, to which four games add."""
     keys = torch.arange(NUM_MEMBERS)
     options = [
-        config.ReplayBufferConfig(buffer_size=6, save=True, prioritised=option)
+        config.ReplayBufferConfig(buffer_size=size, save=True, prioritised=option)
         for option in OPTIONS
     ]
-    memory = ReplayBuffer(
+    return ReplayBuffer(
         observation_size=6,
         points_shape=(0, 3),
         num_games=4,
@@ -152,6 +153,10 @@ def test_the_ring_overwrites_priorities_with_their_transitions():
         stream=Stream(keys, torch.zeros_like(keys)),
         how="off",
     )
+
+
+def test_the_ring_overwrites_priorities_with_their_transitions():
+    memory = memory_of(6)
     step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
     memory.add(numbered(0, 4))
     memory.add(numbered(4, 4))  # the ring has places for 6 moves and for 4 that cannot be drawn yet
@@ -225,16 +230,7 @@ def test_the_memories_of_two_ranks_make_up_the_whole(prioritised):
 
 
 def test_each_batch_is_drawn_by_the_priorities_that_the_one_before_left():
-    keys = torch.arange(NUM_MEMBERS)
-    options = [config.ReplayBufferConfig(buffer_size=8, save=True, prioritised=o) for o in OPTIONS]
-    memory = ReplayBuffer(
-        observation_size=6,
-        points_shape=(2, 3),
-        num_games=4,
-        options=options,
-        stream=Stream(keys, torch.zeros_like(keys)),
-        how="off",
-    )
+    memory = memory_of(8)
     for first in (0, 4, 8):
         memory.add(numbered(first, 4))
     step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
