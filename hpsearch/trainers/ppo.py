@@ -149,8 +149,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         order = noise.argsort(dim=1, stable=True).unflatten(0, (-1, shards.num_own))
         shuffled = places.expand(len(order), -1, -1).gather(2, order)
         size = self.config.ppo.minibatch_size // shards.total
-        num_full, rest = divmod(shuffled.shape[2], size)
-        for part in shuffled.split([num_full * size, rest] if rest > 0 else num_full * size, dim=2):
+        num_in_full_ones = shuffled.shape[2] // size * size
+        for part in shuffled.split(num_in_full_ones, dim=2):
             # Those of one size are copied at once, which takes fewer operations and more memory.
             chosen = part.unflatten(2, (-1, min(size, part.shape[2]))).permute(2, 0, 1, 3)
             batches = _moves_at(moves, chosen.flatten(2))
