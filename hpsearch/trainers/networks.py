@@ -173,6 +173,8 @@ class Network:
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
+        if self.has_layers_by_member:
+            return self.update_pass(x, tower=tower, training=training)
         if not (self._is_plain and THREADS_MAY_CHANGE.is_set()):
             return self._apply(self._forward, x, tower, training)
         with threads(min(torch.get_num_threads(), len(x))):  # a member's products by one thread
@@ -295,7 +297,7 @@ class Network:
 
     @property
     def has_layers_by_member(self) -> bool:
-        """Return whether updates compute each member's layers for itself, on a CPU."""
+        """Return whether each member's layers are computed for itself, on a CPU."""
         return len(self._by_member) > 0
 
     @property

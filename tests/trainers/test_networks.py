@@ -31,6 +31,7 @@ NET_ARCHES = {
     "all kinds": ["b", "rl5", "l", 4, "r7", "l"],
 }
 every_net_arch = pytest.mark.parametrize("net_arch", NET_ARCHES.values(), ids=NET_ARCHES)
+both_ways = pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
 both_activations = pytest.mark.parametrize("activation", ["relu", "tanh"])
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 FP32, BF16 = Arithmetic("fp32", "off"), Arithmetic("bf16", "off")
@@ -153,9 +154,9 @@ def stream(seeds) -> Stream:
     return Stream(keys, torch.zeros_like(keys))
 
 
-def network(*towers, seeds=(1, 2, 3), arithmetic=FP32) -> Network:
+def network(*towers, seeds=(1, 2, 3), arithmetic=FP32, seen=INPUTS) -> Network:
     """Return a network whose norms are not the identity, as after some training."""
-    net = Network(INPUTS, towers, arithmetic, stream(seeds))
+    net = Network(seen, towers, arithmetic, stream(seeds))
     generator = torch.Generator().manual_seed(0)
     net.weights += 0.1 * torch.randn(net.weights.shape, generator=generator)
     net.statistics += 0.5 * torch.rand(net.statistics.shape, generator=generator)
@@ -170,17 +171,17 @@ def inputs() -> Tensor:
 @every_net_arch
 @both_activations
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("is_update", [False, True])
+@both_ways
 def test_values_gradients_and_statistics_are_those_of_torch(
-    monkeypatch, net_arch, activation, training, is_update
+    monkeypatch, net_arch, activation, training, wide
 ):
-    monkeypatch.setattr(networks, "WIDE", 1)  # updates as of wide networks
+    monkeypatch.setattr(networks, "WIDE", wide)
     net, x = network(tower(net_arch, activation=activation)), inputs()
     modules = [
         fill(torch_module(net_arch, activation), net.weights[p], net.statistics[p]).train(training)
         for p in range(NUM_MEMBERS)
     ]
-    out = (net.update_pass if is_update else net)(x, training=training)
+    out = net(x, training=training)
     gradients = net.gradients(out.square().mean(dim=(1, 2)).sum())
     for p, module in enumerate(modules):
         expected = module(x[p].double())
@@ -232,41 +233,50 @@ def test_a_members_first_weights_depend_on_its_seed_alone(init):
 
 @every_encoder
 @pytest.mark.parametrize("training", [False, True])
-def test_an_update_of_a_wide_network_passes_as_a_call_does(encoder, training):
-    structure = tower([networks.WIDE, "b", "rl5"], encoder=encoder, dueling=True)
-    net, other = network(structure), network(structure)
+def test_layers_by_member_are_stacked_ones(monkeypatch, encoder, training):
+    structure = tower([8, "b", "rl5"], encoder=encoder, dueling=True)
+    net, other = networks_of_both_ways(monkeypatch, structure)
     x = inputs().abs()
-    outs = net(x, training=training), other.update_pass(x, training=training)
+    outs = net(x, training=training), other(x, training=training)
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
     losses = [out.square().mean(dim=(1, 2)).sum() for out in outs]
     gradients = net.gradients(losses[0]), other.gradients(losses[1])
-    # Rounding follows the largest gradient, 8 with attention: beside float64, a call is off by up
-    # to 7e-5 there, the update by 3e-5.
+    # Rounding follows the largest gradient, which is large with attention.
     largest = gradients[0].abs().max().item()
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5 * max(largest, 1.0))
     torch.testing.assert_close(net.statistics, other.statistics)
     with torch.no_grad():
-        torch.testing.assert_close(net(x), other.update_pass(x), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(net(x), other(x), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("num_more", [0, 3])
-def test_a_wide_network_that_sees_the_first_points_alone(num_more):
+def test_layers_by_member_that_see_the_first_points_alone(monkeypatch, num_more):
     seen = Inputs(num_points=4, dimension=3, num_more=num_more)
-    encoder = FlattenEncoder("flatten", 2)
-    net = Network(seen, [tower([networks.WIDE], encoder=encoder)], FP32, stream((1, 2)))
-    x = torch.randn(2, 9, 12 + num_more, generator=torch.Generator().manual_seed(1))
-    outs = net(x), net.update_pass(x)
+    structure = tower([8], encoder=FlattenEncoder("flatten", 2))
+    nets = networks_of_both_ways(monkeypatch, structure, seen)
+    x = torch.randn(3, 9, 12 + num_more, generator=torch.Generator().manual_seed(1))
+    outs = [net(x) for net in nets]
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
-    gradients = [net.gradients(out.square().sum()) for out in outs]
+    gradients = [net.gradients(net(x).square().sum()) for net in nets]
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
     with torch.no_grad():
-        torch.testing.assert_close(net(x), net.update_pass(x), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(*(net(x) for net in nets), rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_whose_rows_are_one_memory_pass_a_wide_network():
-    net, x = network(tower([networks.WIDE])), inputs()
-    outs = net(x), net.update_pass(x)
-    torch.testing.assert_close(*(net.gradients(out.sum()) for out in outs), rtol=1e-4, atol=1e-4)
+def test_gradients_whose_rows_are_one_memory_pass_layers_by_member(monkeypatch):
+    nets, x = networks_of_both_ways(monkeypatch, tower([8])), inputs()
+    gradients = [net.gradients(net(x).sum()) for net in nets]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def networks_of_both_ways(
+    monkeypatch, structure: Tower, seen: Inputs = INPUTS
+) -> tuple[Network, Network]:
+    """Return two networks of the same weights, whose layers are stacked and by member."""
+    monkeypatch.setattr(networks, "WIDE", 1000)
+    stacked = network(structure, seen=seen)
+    monkeypatch.setattr(networks, "WIDE", 1)
+    return stacked, network(structure, seen=seen)
 
 
 def test_evaluation_leaves_statistics_alone():
