@@ -93,6 +93,8 @@ def orthogonal(noise: Tensor, gain: float) -> Tensor:
 
 WIDE = 128
 """outputs of a layer from which on a CPU is quicker to pass one member after another"""
+MANY_GAMES = 128
+"""of a member, from which that is so when they are played: fewer rows have one thread"""
 
 
 def _members(bank: Tensor) -> Sequence[Tensor]:
@@ -173,7 +175,7 @@ class Network:
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
-        if self.has_layers_by_member:
+        if self.has_layers_by_member and x.shape[1] >= MANY_GAMES:
             return self.update_pass(x, tower=tower, training=training)
         if not (self._is_plain and THREADS_MAY_CHANGE.is_set()):
             return self._apply(self._forward, x, tower, training)

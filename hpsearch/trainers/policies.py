@@ -94,40 +94,34 @@ class LearnedPolicy:
     plays_by: PlaysBy  # what the outputs are; by values, actions are drawn alike often
 
     def __call__(self, turn: Turn) -> Tensor:
-        return self._choose(turn, *self._values(turn))
+        return self.with_log_prob(turn)[0]
 
     def with_log_prob(self, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return the actions int64 (P, B), as a call does, and their `log_prob` float32 (P, B).
-
-        They are drawn so often where ``exploration`` is 1. Of one that plays by values it is 0.
-        """
-        values, legal = self._values(turn)
-        action = self._choose(turn, values, legal)
-        if self.plays_by == "values":
-            return action, torch.zeros_like(turn.noise[..., 0])
-        log_prob_of = quickest(log_prob, policies_cpu.log_prob, values.device, "off")
-        return action, log_prob_of(values, legal, action)
-
-    def _values(self, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Return the actions int64 (P, B), as a call does, and their `log_prob` float32 (P, B)."""
         values = self.net(features_of(turn.position.observation, turn.subset))
         legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
-        return values, legal
+        return self._choose(turn, values, legal)
 
-    def _choose(self, turn: Turn, values: Tensor, legal: Tensor) -> Tensor:
+    def _choose(self, turn: Turn, values: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         choose_by = quickest(chosen, policies_cpu.chosen, values.device, "off")
         return choose_by(self.plays_by, values, legal, turn.noise, turn.exploration)
 
 
 def chosen(
     plays_by: PlaysBy, values: Tensor, legal: Tensor, noise: Tensor, exploration: Tensor
-) -> Tensor:
-    """Return actions int64 (P, B): drawn as often as ``exploration`` says, or the best.
+) -> tuple[Tensor, Tensor]:
+    """Return actions int64 (P, B), drawn as often as ``exploration`` says, or the best.
 
-    ``values`` are float32 (P, B, A), ``legal`` is bool (P, B, A); the rest as in `Turn`.
+    And their `log_prob`, float32 (P, B), so often each is drawn where ``exploration`` is 1; 0 where
+    roles play by values. ``values`` are float32 (P, B, A), ``legal`` is bool (P, B, A); the rest as
+    in `Turn`.
     """
     weights = (softmax if plays_by == "probabilities" else uniform)(values, legal)
     greedy = legal_values(values, legal).argmax(dim=-1)
-    return torch.where(noise[..., 0] < exploration, draw(weights, noise[..., 1]), greedy)
+    action = torch.where(noise[..., 0] < exploration, draw(weights, noise[..., 1]), greedy)
+    if plays_by == "values":
+        return action, torch.zeros_like(noise[..., 0])
+    return action, log_prob(values, legal, action)
 
 
 def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How a learned player chooses on a CPU, and how likely that was, in a loop over its games each.
+"""How a learned player chooses on a CPU, and how likely that was, in one loop over its games.
 
 policies.py has the formulas.
 
@@ -20,12 +20,13 @@ LOWEST: Final = float(np.finfo(np.float32).min)
 
 def chosen(
     plays_by: PlaysBy, values: Tensor, legal: Tensor, noise: Tensor, exploration: Tensor
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     actions = np.empty(values.shape[:2], np.int64)
+    log_probs = np.zeros(actions.shape, np.float32)
     tensors = (values, legal, noise, exploration.expand(actions.shape))
     given = [each.detach().contiguous().numpy() for each in tensors]
-    _choose(plays_by == "probabilities", *[*given, actions])
-    return torch.from_numpy(actions)
+    _choose(plays_by == "probabilities", *[*given, actions, log_probs])
+    return torch.from_numpy(actions), torch.from_numpy(log_probs)
 
 
 @scalar  # a thread more would take longer to compile than it saves
@@ -36,35 +37,27 @@ def _choose(
     noise: Floats,
     rate: Floats,
     actions: Int64s,
+    log_probs: Floats,
 ) -> None:
+    """Fill ``actions``, and by probabilities ``log_probs``."""
     num_members, num_games = actions.shape
+    best, total = 0.0, math.nan
     for p in range(num_members):
         for b in range(num_games):
+            if by_probabilities:
+                best, total = exponentials(values[p, b], legal[p, b])
             if noise[p, b, 0] < rate[p, b]:
-                actions[p, b] = _drawn(values[p, b], legal[p, b], by_probabilities, noise[p, b, 1])
+                action = _drawn(values[p, b], legal[p, b], best, total, noise[p, b, 1])
             else:
-                actions[p, b] = best_legal(values[p, b], legal[p, b])
-
-
-def log_prob(values: Tensor, legal: Tensor, action: Tensor) -> Tensor:
-    result = np.empty(action.shape, np.float32)
-    given = [each.detach().contiguous().numpy() for each in (values, legal, action)]
-    _log_prob(*[*given, result])
-    return torch.from_numpy(result)
+                action = best_legal(values[p, b], legal[p, b])
+            if by_probabilities:
+                log_probs[p, b] = (raised(values[p, b, action]) - best) - math.log(total)
+            actions[p, b] = action
 
 
 @scalar
-def _log_prob(values: Floats, legal: Bools, action: Int64s, result: Floats) -> None:
-    num_members, num_games = action.shape
-    for p in range(num_members):
-        for b in range(num_games):
-            best, total = exponentials(values[p, b], legal[p, b])
-            result[p, b] = (raised(values[p, b, action[p, b]]) - best) - math.log(total)
-
-
-@scalar
-def _drawn(values: Floats, legal: Bools, by_probabilities: bool, noise: np.float32) -> int:
-    best, total = exponentials(values, legal) if by_probabilities else (0.0, math.nan)
+def _drawn(values: Floats, legal: Bools, best: float, total: float, noise: np.float32) -> int:
+    """Return a legal action by what `exponentials` says; all alike often where that is NaN."""
     is_uniform = math.isnan(total)  # also where the net has diverged
     if is_uniform:
         total = float(legal.sum())

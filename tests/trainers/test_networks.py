@@ -181,7 +181,7 @@ def test_values_gradients_and_statistics_are_those_of_torch(
         fill(torch_module(net_arch, activation), net.weights[p], net.statistics[p]).train(training)
         for p in range(NUM_MEMBERS)
     ]
-    out = net(x, training=training)
+    out = net.update_pass(x, training=training)
     gradients = net.gradients(out.square().mean(dim=(1, 2)).sum())
     for p, module in enumerate(modules):
         expected = module(x[p].double())
@@ -237,7 +237,7 @@ def test_layers_by_member_are_stacked_ones(monkeypatch, encoder, training):
     structure = tower([8, "b", "rl5"], encoder=encoder, dueling=True)
     net, other = networks_of_both_ways(monkeypatch, structure)
     x = inputs().abs()
-    outs = net(x, training=training), other(x, training=training)
+    outs = net.update_pass(x, training=training), other.update_pass(x, training=training)
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
     losses = [out.square().mean(dim=(1, 2)).sum() for out in outs]
     gradients = net.gradients(losses[0]), other.gradients(losses[1])
@@ -246,7 +246,8 @@ def test_layers_by_member_are_stacked_ones(monkeypatch, encoder, training):
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5 * max(largest, 1.0))
     torch.testing.assert_close(net.statistics, other.statistics)
     with torch.no_grad():
-        torch.testing.assert_close(net(x), other(x), rtol=1e-4, atol=1e-5)
+        outs = net.update_pass(x), other.update_pass(x)
+        torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("num_more", [0, 3])
@@ -255,18 +256,26 @@ def test_layers_by_member_that_see_the_first_points_alone(monkeypatch, num_more)
     structure = tower([8], encoder=FlattenEncoder("flatten", 2))
     nets = networks_of_both_ways(monkeypatch, structure, seen)
     x = torch.randn(3, 9, 12 + num_more, generator=torch.Generator().manual_seed(1))
-    outs = [net(x) for net in nets]
+    outs = [net.update_pass(x) for net in nets]
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
-    gradients = [net.gradients(net(x).square().sum()) for net in nets]
+    gradients = [net.gradients(out.square().sum()) for net, out in zip(nets, outs, strict=True)]
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
     with torch.no_grad():
-        torch.testing.assert_close(*(net(x) for net in nets), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(*(net.update_pass(x) for net in nets), rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_whose_rows_are_one_memory_pass_layers_by_member(monkeypatch):
     nets, x = networks_of_both_ways(monkeypatch, tower([8])), inputs()
-    gradients = [net.gradients(net(x).sum()) for net in nets]
+    gradients = [net.gradients(net.update_pass(x).sum()) for net in nets]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def test_many_games_pass_as_those_of_an_update():
+    net = network(tower([networks.WIDE]))
+    x = torch.randn(NUM_MEMBERS, networks.MANY_GAMES, NUM_INPUTS)
+    of_update = net.update_pass(x)
+    assert torch.equal(net(x), of_update)
+    torch.testing.assert_close(net(x[:, :9]), of_update[:, :9], rtol=1e-4, atol=1e-5)
 
 
 def networks_of_both_ways(

@@ -184,9 +184,13 @@ def test_one_loop_chooses_as_the_formulas_do(plays_by, rate):
         draws[..., 0] < 0.3, ENDS[torch.arange(NUM_GAMES) % 4], draws[..., 1]
     )
     given = plays_by, values, legal, draws, rate
-    by_loop, by_formulas = policies_cpu.chosen(*given), policies.chosen(*given)
+    (by_loop, loop_log_prob), (by_formulas, _) = (
+        policies_cpu.chosen(*given),
+        policies.chosen(*given),
+    )
     if plays_by == "values":
         assert torch.equal(by_loop, by_formulas)
+        assert not loop_log_prob.any()
         return
     # The loop's exponentials are float64, the formulas' float32: where noise ends one action's part
     # of the probabilities, both the one and the other may be drawn.
@@ -199,18 +203,17 @@ def test_one_loop_chooses_as_the_formulas_do(plays_by, rate):
     assert (by_loop != by_formulas).double().mean() < 1e-3
 
 
-def test_one_loop_says_how_likely_actions_are_as_the_formula_does():
+@pytest.mark.parametrize("chosen", [policies.chosen, policies_cpu.chosen])
+def test_a_choice_says_how_likely_it_is_among_the_legal_ones(chosen):
     generator = torch.Generator().manual_seed(3)
     values = torch.randn(*SHAPE, 5, generator=generator)
-    legal, action = torch.rand(*SHAPE, 5, generator=generator) < 0.5, noise()[..., 0]
+    legal = torch.rand(*SHAPE, 5, generator=generator) < 0.5
+    legal[..., 3] = True
     values[0, ::7, 1], values[0, ::11, 2], values[1, 3] = inf, -inf, nan
-    action = (5 * action).long()
-    legal.scatter_(2, action[..., None], True)
-    given = values, legal, action
-    expected = policies.log_prob(*given)
-    torch.testing.assert_close(policies_cpu.log_prob(*given), expected, equal_nan=True)
-    assert expected.isnan().any()
-    assert (expected[1, 4:] <= 0).all()
+    action, told = chosen("probabilities", values, legal, noise(), torch.tensor(0.5))
+    expected = values.double().where(legal, -inf).log_softmax(dim=2).gather(2, action[..., None])
+    torch.testing.assert_close(told, expected.squeeze(2).float(), equal_nan=True)
+    assert told.isnan().any()
 
 
 def chi_square(chosen: Tensor, probabilities: list[float]) -> float:

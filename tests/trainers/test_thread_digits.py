@@ -10,6 +10,7 @@ from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.trainers import kernel_cache, products_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.layers_cpu import derive_weight
+from hpsearch.trainers.networks import MANY_GAMES
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm
 from hpsearch.trainers.ppo import normalized
 from hpsearch.trainers.products_cpu import LinearViews, apply_linear, derive_biased
@@ -56,9 +57,12 @@ def assert_equal(states):
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("num_members", [1, 2])
-def test_training_is_the_same_to_the_last_digit(tiny_config, net, algorithm, num_members):
+@pytest.mark.parametrize(("num_members", "num_games"), [(1, MANY_GAMES), (2, 32)])
+def test_training_is_the_same_to_the_last_digit(
+    tiny_config, net, algorithm, num_members, num_games
+):
     changes = {f"host.{name}": value for name, value in net.items()}
+    changes |= {"host.rollout_size": num_games}
     config = tiny_config({**SIZES, **ALGORITHMS[algorithm], **changes}, algorithm)
     assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
 
