@@ -1,14 +1,14 @@
 """How many threads a job should use, and how they should wait: alone and beside an equal job.
 
-    python tests/benchmarks/threads.py --repeats 3
+    python tests/benchmarks/threads.py --repeats 5
 
 Trainers of many sizes, each with one thread, with as many as there are cores, which sleep while
 they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT), and with those that a job has,
 whose number follows what other programs leave. A contender has two processes of its own: one trains
 alone, then both train beside each other. Contenders take turns for each size, each time once the
-machine has nothing else to do, and the best of the repetitions counts, as others who use it only
-make a run slower. Rows are appended to reports/benchmarks/threads.csv;
-`threads_page` shows the newest.
+machine has nothing else to do, and the median of the repetitions counts: the best of several
+contenders' best runs is a lucky one, beside which any other looks slow. Rows are appended to
+reports/benchmarks/threads.csv; `threads_page` shows the newest.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import page
@@ -48,7 +49,7 @@ CONTENDERS: Mapping[str, Mapping[str, str]] = {
     JOB: SPIN_LONG,
 }
 """by name, the environment of its processes; all: as many threads as there are cores"""
-SETTLING_SECONDS, SECONDS = 1.2, 1.0
+SETTLING_SECONDS, SECONDS = 1.2, 0.8
 """for which a process trains at a time, before its steps count and while they do"""
 QUIET_PERCENT, QUIET_SECONDS = 12.0, 0.2
 """what others may use of the cores when a process begins to train, measured for so long"""
@@ -191,7 +192,7 @@ def measured(
         for worker in pair:
             worker.tell(number)
             worker.answer()
-    speeds: dict[str, tuple[float, float]] = dict.fromkeys(workers, (0.0, 0.0))
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
     for repeat in range(repeats):
         for name in list(workers)[:: 1 if repeat % 2 == 0 else -1]:
             first, second = workers[name]
@@ -202,14 +203,14 @@ def measured(
             for worker in (first, second):
                 worker.tell(None)
             beside = (first.answer() + second.answer()) / 2
-            speeds[name] = (max(speeds[name][0], alone), max(speeds[name][1], beside))
-    return speeds
+            runs[name].append((alone, beside))
+    return {name: (median(a for a, _ in of), median(b for _, b in of)) for name, of in runs.items()}
 
 
 def main() -> None:
     """Measure and write the page; with --work, be one of the processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
         "--patience", type=float, default=60.0, help="seconds for which a quiet machine is awaited"
     )
