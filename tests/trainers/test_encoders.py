@@ -10,8 +10,9 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
+from hpsearch.trainers.first_weights import first_weights
 from hpsearch.trainers.layers import Reader, apply_encoder, split
-from hpsearch.trainers.networks import Arithmetic, Network, first_weights
+from hpsearch.trainers.networks import Arithmetic, Network
 from hpsearch.trainers.policies import features_of
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 9, 5, 3

@@ -13,8 +13,9 @@ from hpsearch.trainers import networks
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
+from hpsearch.trainers.first_weights import first_statistics, first_weights
 from hpsearch.trainers.layers import Reader, apply_layer
-from hpsearch.trainers.networks import Arithmetic, Network, first_statistics, first_weights
+from hpsearch.trainers.networks import Arithmetic, Network
 
 NUM_MEMBERS, NUM_GAMES, NUM_INPUTS, NUM_OUTPUTS = 3, 10, 6, 4
 INPUTS = Inputs(num_points=2, dimension=3, num_more=0)

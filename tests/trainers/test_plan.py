@@ -10,7 +10,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
 from hpsearch.trainers.config.weight_layout import POLICY, VALUE, Inputs, Tower, weight_layout
-from hpsearch.trainers.networks import first_statistics, first_weights, orthogonal, uniform
+from hpsearch.trainers.first_weights import first_statistics, first_weights, orthogonal, uniform
 from hpsearch.trainers.policies import build_net
 
 CPU = torch.device("cpu")
