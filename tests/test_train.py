@@ -345,6 +345,7 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        (["--threads", "99999"], 2, ["--threads 99999", "cores that this process may use"]),
         (["host.gama=0.9"], 2, ["host.gama: unknown key 'gama' (did you mean 'gamma'?)"]),
         (["gamma=0.9"], 2, ["gamma: unknown key 'gamma'"]),
         (["host.gamma.x=0.9"], 2, ["no keys below 'host.gamma'"]),

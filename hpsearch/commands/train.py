@@ -81,7 +81,7 @@ def train(
     folder = (runs / name).absolute()
     num_ranks = ranks or 1
     _check_ranks(num_ranks, trained)
-    num_threads = threads or _threads(num_ranks, trained)
+    num_threads = _threads(threads, num_ranks, trained)
     keep_freed_memory()
     console = Terminal()
     with (
@@ -169,13 +169,21 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
     os.environ[VISIBLE] = ",".join(gpu.name for gpu in gpus[:wanted])
 
 
-def _threads(ranks: int, config: "TrainerConfig") -> int:
-    """Return the threads of each rank where none are asked for by an option."""
+def _threads(asked_for: int | None, ranks: int, config: "TrainerConfig") -> int:
+    """Return the threads of each rank, those that an option asks for if there are cores."""
     import torch
 
     from hpsearch.cluster.machine import num_cores
     from hpsearch.cluster.threads import useful_threads
 
+    if asked_for is not None:
+        if asked_for * ranks > num_cores():
+            raise UsageError(
+                f"--threads {asked_for} and --ranks {ranks} are more than the {num_cores()} cores "
+                "that this process may use; lower them, or leave --threads out to have as many as "
+                "pay"
+            )
+        return asked_for
     if "OMP_NUM_THREADS" in os.environ:  # a user's, which torch has read
         return torch.get_num_threads()
     return useful_threads(config, members=1, ranks=ranks, cores=num_cores())
