@@ -49,8 +49,9 @@ CONTENDERS: Mapping[str, Mapping[str, str]] = {
     JOB: SPIN_LONG,
 }
 """by name, the environment of its processes; all: as many threads as there are cores"""
-SETTLING_SECONDS, SECONDS = 1.2, 0.8
-"""for which a process trains at a time, before its steps count and while they do"""
+SETTLING_SECONDS, SECONDS = 2.0, 1.5
+"""for which a process trains at a time, before its steps count and while they do: a job has to
+notice first what runs beside it, between two steps that may take half a second"""
 QUIET_PERCENT, QUIET_SECONDS = 12.0, 0.2
 """what others may use of the cores when a process begins to train, measured for so long"""
 FIRST_STEPS = {"dqn": 12, "ppo": 1}
