@@ -16,6 +16,7 @@ from cli_tools import write_study, write_trainer
 from hpsearch.api import executors
 from hpsearch.cluster import training_threads
 from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.machine import num_cores
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.team import Team
 from hpsearch.cluster.threads import (
@@ -105,9 +106,9 @@ def test_a_run_without_a_study_keeps_to_the_users_environment(plain_config, monk
     torch.set_num_threads(2)
     try:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-        assert train._threads(1, config) == 1
+        assert train._threads(None, 1, config) == 1
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
-        assert train._threads(1, config) == 2
+        assert train._threads(None, 1, config) == 2
     finally:
         torch.set_num_threads(before)
 
@@ -283,6 +284,7 @@ while True:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(num_cores() < 2, reason="two threads need two cores")
 def test_a_run_beside_a_program_that_comes_and_goes_learns_the_same_digits(tmp_path, monkeypatch):
     changes = {
         "steps": 400,

@@ -345,7 +345,7 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--threads", "99999"], 2, ["--threads 99999", "cores that this process may use"]),
+        (["--threads", "99999"], 2, ["--threads 99999 takes 99999 cores", "may use is"]),
         (["host.gama=0.9"], 2, ["host.gama: unknown key 'gama' (did you mean 'gamma'?)"]),
         (["gamma=0.9"], 2, ["gamma: unknown key 'gamma'"]),
         (["host.gamma.x=0.9"], 2, ["no keys below 'host.gamma'"]),
@@ -393,6 +393,15 @@ def test_a_wrong_option(write, train, arguments, words):
     assert err.startswith("usage: hpsearch")
     assert words in err
     assert not (folder / "runs").exists()
+
+
+def test_ranks_share_the_cores(write, train, monkeypatch):
+    write()
+    monkeypatch.setattr("hpsearch.cluster.machine.num_cores", lambda: 1)
+    code, _, err = train("--ranks", "2", "shards=2")
+    assert code == 2
+    assert "--threads 1 for each of 2 ranks takes 2 cores" in err
+    assert train("--name", "alone")[0] == 0
 
 
 def test_other_commands_still_refuse_what_they_do_not_know(tmp_path, capsys):

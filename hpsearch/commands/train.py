@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     ),
     option(
         "--threads N",
-        "CPU threads per rank, fewer while other programs need the cores; default: "
+        "CPU threads per rank, at most as many as there are cores for all ranks, and fewer while "
+        "other programs need them; default: "
         "OMP_NUM_THREADS, else what pays: one for small networks",
         positive,
     ),
@@ -170,23 +171,27 @@ def _check_ranks(ranks: int, config: "TrainerConfig") -> None:
 
 
 def _threads(asked_for: int | None, ranks: int, config: "TrainerConfig") -> int:
-    """Return the threads of each rank, those that an option asks for if there are cores."""
-    import torch
+    """Return the threads of each rank.
 
+    UsageError if an option asks for more than there are cores.
+    """
     from hpsearch.cluster.machine import num_cores
     from hpsearch.cluster.threads import useful_threads
 
+    cores = num_cores()
     if asked_for is not None:
-        if asked_for * ranks > num_cores():
+        if asked_for * ranks > cores:
+            each = "" if ranks == 1 else f" for each of {ranks} ranks"
             raise UsageError(
-                f"--threads {asked_for} and --ranks {ranks} are more than the {num_cores()} cores "
-                "that this process may use; lower them, or leave --threads out to have as many as "
-                "pay"
+                f"--threads {asked_for}{each} takes {asked_for * ranks} cores, but the number of "
+                f"those that this process may use is {cores}; lower it, or leave it out"
             )
         return asked_for
+    import torch
+
     if "OMP_NUM_THREADS" in os.environ:  # a user's, which torch has read
         return torch.get_num_threads()
-    return useful_threads(config, members=1, ranks=ranks, cores=num_cores())
+    return useful_threads(config, members=1, ranks=ranks, cores=cores)
 
 
 def _override(plain: Any, override: str) -> None:

@@ -163,7 +163,7 @@ NO_STATISTICS = torch.empty(1, 0)  # as encoders have no batch norms
 
 
 class EncoderReader(QuickReader):
-    """Applies an encoder to one member, as is quickest in updates on a CPU."""
+    """Applies an encoder to one member, as is quickest on a CPU."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What updates on a CPU compute in another way than layers.py does, because it is quicker there.
+"""What a CPU computes in another way than layers.py does, because it is quicker there.
 
 A member's layers with their derivatives are written out: autograd takes long beside products of
 these sizes.

@@ -40,9 +40,9 @@ from hpsearch.trainers.products_cpu import LinearViews
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 WIDE = 128
-"""outputs of a layer from which on a CPU is quicker to pass one member after another"""
+"""outputs of a layer from which it is quicker on a CPU to pass one member after another"""
 MANY_GAMES = 128
-"""of a member, from which that is so when they are played: fewer rows have one thread"""
+"""games of a member from which that is quicker in play, too: several threads share their rows"""
 
 
 def _members(bank: Tensor) -> Sequence[Tensor]:
@@ -107,6 +107,12 @@ class Network:
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         uses_cpu = self.weights.device.type == "cpu"
         self._is_plain = uses_cpu and arithmetic.compile == "off" and arithmetic.precision != "bf16"
+        encoders = [tower.encoder for tower in self.towers]
+        most_summed = max(affine.shape[0] for affine in self.layout.affines)
+        # So that by member neither the number of threads nor other rows change a row's digits.
+        self._adds_in_order = most_summed <= SUMMED_IN_ORDER and not any(
+            isinstance(encoder, EncoderExtension) for encoder in encoders
+        )
         # torch.compile takes no calls between ranks, which batch norms make.
         calls_ranks = ranks.size > 1 and self.statistics.numel() > 0
         self._update = compiled(self._forward, "off" if calls_ranks else arithmetic.compile)
@@ -118,12 +124,13 @@ class Network:
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
 
-        Of the points an observation needs only `observation_size` numbers.
+        Of the points an observation needs only `observation_size` numbers. Of `MANY_GAMES` games or
+        more layers pass as those of updates do, where several threads give the same digits.
 
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
-        if self.has_layers_by_member and x.shape[1] >= MANY_GAMES:
+        if self.has_layers_by_member and self._adds_in_order and x.shape[1] >= MANY_GAMES:
             return self.update_pass(x, tower=tower, training=training)
         if not (self._is_plain and THREADS_MAY_CHANGE.is_set()):
             return self._apply(self._forward, x, tower, training)
@@ -131,7 +138,7 @@ class Network:
             return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return what a call does, as is quickest on the device; compiled where that is asked for.
+        """Return the same, as is quickest on the device; compiled where that is asked for.
 
         For the batches of updates, which are of few sizes; games played are of many.
         """
@@ -236,14 +243,8 @@ class Network:
     @property
     def has_independent_rows(self) -> bool:
         """Return whether an update's pass values a position alike in every digit in any batch."""
-        encoders = [tower.encoder for tower in self.towers]
-        most_summed = max(affine.shape[0] for affine in self.layout.affines)
-        return (
-            len(self._by_member) > 0
-            and most_summed <= SUMMED_IN_ORDER
-            and not any(tower.num_encoder_tensors for tower in self._by_member)
-            and not any(isinstance(encoder, EncoderExtension) for encoder in encoders)
-        )
+        has_plain_encoders = not any(tower.num_encoder_tensors for tower in self._by_member)
+        return self.has_layers_by_member and self._adds_in_order and has_plain_encoders
 
     @property
     def has_layers_by_member(self) -> bool:

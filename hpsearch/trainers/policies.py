@@ -97,7 +97,7 @@ class LearnedPolicy:
         return self.with_log_prob(turn)[0]
 
     def with_log_prob(self, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return the actions int64 (P, B), as a call does, and their `log_prob` float32 (P, B)."""
+        """Return the actions int64 (P, B), as a call does, and what else `chosen` returns."""
         values = self.net(features_of(turn.position.observation, turn.subset))
         legal = torch.ones_like(values, dtype=torch.bool) if turn.subset is None else turn.subset
         return self._choose(turn, values, legal)
@@ -110,11 +110,11 @@ class LearnedPolicy:
 def chosen(
     plays_by: PlaysBy, values: Tensor, legal: Tensor, noise: Tensor, exploration: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return actions int64 (P, B), drawn as often as ``exploration`` says, or the best.
+    """Return actions int64 (P, B), and the logarithms, float32 (P, B), of their probabilities.
 
-    And their `log_prob`, float32 (P, B), so often each is drawn where ``exploration`` is 1; 0 where
-    roles play by values. ``values`` are float32 (P, B, A), ``legal`` is bool (P, B, A); the rest as
-    in `Turn`.
+    They are drawn as often as ``exploration`` says, else the best are taken. Probabilities are
+    those where all are drawn; the logarithms are 0 where roles play by values. ``values`` are
+    float32 (P, B, A), ``legal`` is bool (P, B, A); the rest as in `Turn`.
     """
     weights = (softmax if plays_by == "probabilities" else uniform)(values, legal)
     greedy = legal_values(values, legal).argmax(dim=-1)

@@ -41,7 +41,7 @@ def _choose(
 ) -> None:
     """Fill ``actions``, and by probabilities ``log_probs``."""
     num_members, num_games = actions.shape
-    best, total = 0.0, math.nan
+    best, total = 0.0, math.nan  # all legal actions alike often, where roles play by values
     for p in range(num_members):
         for b in range(num_games):
             if by_probabilities:
@@ -57,7 +57,7 @@ def _choose(
 
 @scalar
 def _drawn(values: Floats, legal: Bools, best: float, total: float, noise: np.float32) -> int:
-    """Return a legal action by what `exponentials` says; all alike often where that is NaN."""
+    """Return a legal action by what `exponentials` says, any alike often if ``total`` is NaN."""
     is_uniform = math.isnan(total)  # also where the net has diverged
     if is_uniform:
         total = float(legal.sum())

@@ -6,9 +6,9 @@ Trainers of many sizes, each with one thread, with as many as there are cores, w
 they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT), and with those that a job has,
 whose number follows what other programs leave. A contender has two processes of its own: one trains
 alone, then both train beside each other. Contenders take turns for each size, each time once the
-machine has nothing else to do, and the median of the repetitions counts: the best of several
-contenders' best runs is a lucky one, beside which any other looks slow. Rows are appended to
-reports/benchmarks/threads.csv; `threads_page` shows the newest.
+machine has nothing else to do, and the median of the repetitions counts, because the best of many
+runs is partly luck. Rows are appended to reports/benchmarks/threads.csv; `threads_page` shows the
+newest.
 """
 
 import argparse
@@ -205,7 +205,11 @@ def measured(
                 worker.tell(None)
             beside = (first.answer() + second.answer()) / 2
             runs[name].append((alone, beside))
-    return {name: (median(a for a, _ in of), median(b for _, b in of)) for name, of in runs.items()}
+    speeds: dict[str, tuple[float, float]] = {}
+    for name, repetitions in runs.items():
+        alone_speeds, beside_speeds = zip(*repetitions, strict=True)
+        speeds[name] = median(alone_speeds), median(beside_speeds)
+    return speeds
 
 
 def main() -> None:

@@ -10,14 +10,14 @@ HEAD = """## threads
 
     python tests/benchmarks/threads.py --repeats 5
 
-Steps a second, in the median of the repetitions, of one trainer alone / the mean of two equal ones
-beside each other, each with one thread or with as many as there are cores, which sleep while they
-wait or first spin so many times (GOMP_SPINCOUNT). **Bold** is what a job does where no number is
-asked for: at most one thread for each 4 million multiplications of the largest matrix product of an
-update (`useful_threads`), which spin 10,000 times, and fewer while other programs need the cores
-(`TrainingThreads`). The last columns say how fast that is as a share of the fastest, alone and
-beside. Load is that of other users too: the processes were measured with a higher priority than
-theirs.
+Steps a second, in the median of the repetitions (of one or two until 1746a7c2, of which the best
+counts), of one trainer alone / the mean of two equal ones beside each other, each with one thread
+or with as many as there are cores, which sleep while they wait or first spin so many times
+(GOMP_SPINCOUNT). **Bold** is what a job does where no number is asked for: at most one thread for
+each 4 million multiplications of the largest matrix product of an update (`useful_threads`), which
+spin 10,000 times, and fewer while other programs need the cores (`TrainingThreads`). The last
+columns say how fast that is as a share of the fastest, alone and beside. Load is that of other
+users too: the processes were measured with a higher priority than theirs.
 """
 
 

@@ -235,7 +235,7 @@ def test_a_members_first_weights_depend_on_its_seed_alone(init):
 @every_encoder
 @pytest.mark.parametrize("training", [False, True])
 def test_layers_by_member_are_stacked_ones(monkeypatch, encoder, training):
-    structure = tower([8, "b", "rl5"], encoder=encoder, dueling=True)
+    structure = tower([40, "b", "rl5"], encoder=encoder, dueling=True)
     net, other = networks_of_both_ways(monkeypatch, structure)
     x = inputs().abs()
     outs = net.update_pass(x, training=training), other.update_pass(x, training=training)
@@ -254,7 +254,7 @@ def test_layers_by_member_are_stacked_ones(monkeypatch, encoder, training):
 @pytest.mark.parametrize("num_more", [0, 3])
 def test_layers_by_member_that_see_the_first_points_alone(monkeypatch, num_more):
     seen = Inputs(num_points=4, dimension=3, num_more=num_more)
-    structure = tower([8], encoder=FlattenEncoder("flatten", 2))
+    structure = tower([40], encoder=FlattenEncoder("flatten", 2))
     nets = networks_of_both_ways(monkeypatch, structure, seen)
     x = torch.randn(3, 9, 12 + num_more, generator=torch.Generator().manual_seed(1))
     outs = [net.update_pass(x) for net in nets]
@@ -266,17 +266,27 @@ def test_layers_by_member_that_see_the_first_points_alone(monkeypatch, num_more)
 
 
 def test_gradients_whose_rows_are_one_memory_pass_layers_by_member(monkeypatch):
-    nets, x = networks_of_both_ways(monkeypatch, tower([8])), inputs()
+    nets, x = networks_of_both_ways(monkeypatch, tower([40])), inputs()
     gradients = [net.gradients(net.update_pass(x).sum()) for net in nets]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_many_games_pass_as_those_of_an_update():
-    net = network(tower([networks.WIDE]))
-    x = torch.randn(NUM_MEMBERS, networks.MANY_GAMES, NUM_INPUTS)
-    of_update = net.update_pass(x)
-    assert torch.equal(net(x), of_update)
-    torch.testing.assert_close(net(x[:, :9]), of_update[:, :9], rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize(("more", "is_by_member"), [(-1, False), (0, True)])
+def test_many_games_pass_as_those_of_an_update(monkeypatch, training, index, more, is_by_member):
+    towers = tower([40, "b", "r8"]), tower([40, "b"])
+    monkeypatch.setattr(networks, "WIDE", 1000)
+    stacked = network(*towers)
+    monkeypatch.setattr(networks, "WIDE", 1)
+    net, other = network(*towers), network(*towers)
+    shape = NUM_MEMBERS, networks.MANY_GAMES + more, NUM_INPUTS
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    out, expected = (each(x, tower=index, training=training) for each in (net, stacked))
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(net.statistics, stacked.statistics)
+    of_update = other.update_pass(x, tower=index, training=training)
+    assert torch.equal(out, of_update if is_by_member else expected)
 
 
 def networks_of_both_ways(

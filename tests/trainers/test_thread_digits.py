@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
-from hpsearch.trainers import kernel_cache, products_cpu
+from hpsearch.trainers import kernel_cache, policies, products_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.layers_cpu import derive_weight
 from hpsearch.trainers.networks import MANY_GAMES
@@ -57,7 +57,7 @@ def assert_equal(states):
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("num_members", "num_games"), [(1, MANY_GAMES), (2, 32)])
+@pytest.mark.parametrize(("num_members", "num_games"), [(1, MANY_GAMES), (2, MANY_GAMES), (2, 32)])
 def test_training_is_the_same_to_the_last_digit(
     tiny_config, net, algorithm, num_members, num_games
 ):
@@ -65,6 +65,19 @@ def test_training_is_the_same_to_the_last_digit(
     changes |= {"host.rollout_size": num_games}
     config = tiny_config({**SIZES, **ALGORITHMS[algorithm], **changes}, algorithm)
     assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
+
+
+@pytest.mark.parametrize("net_arch", [[150, "b"], [2048, 64]], ids=["wide", "too wide"])
+def test_so_are_the_values_of_many_games(tiny_config, net_arch):
+    """Of an opponent as well, whose layers may be wider than those of one that learns."""
+    config = tiny_config({"host.net_arch": net_arch, **SIZES})
+    net = policies.build_net("host", config, [1], torch.device("cpu"))
+    x = torch.randn(1, 300, 24, generator=torch.Generator().manual_seed(1))
+    found = []
+    for count in NUMBERS:
+        with threads(count):
+            found.append(net(x))
+    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
