@@ -51,6 +51,14 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def threads_stay() -> Iterator[None]:
+    """Let no test leave a number of threads that may change, as training does for good."""
+    yield
+    if (threads := sys.modules.get("hpsearch.game.kernels.threads")) is not None:
+        threads.THREADS_MAY_CHANGE.clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def migrations_read_once() -> Iterator[None]:
     """Let Alembic read a migration once; it reads all of Optuna's whenever a study is opened.

@@ -149,7 +149,6 @@ def spinning(monkeypatch):
         monkeypatch.setenv(name, value)
     before = torch.get_num_threads()
     yield
-    THREADS_MAY_CHANGE.clear()
     torch.set_num_threads(before)
 
 

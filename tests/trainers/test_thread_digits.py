@@ -35,8 +35,6 @@ SIZES = {"host.rollout_size": 32, "rollout_length": 8, "max_num_points": 8}
 @pytest.fixture(autouse=True)
 def may_change():
     THREADS_MAY_CHANGE.set()
-    yield
-    THREADS_MAY_CHANGE.clear()
 
 
 def trained(config, num_members, numbers):
