@@ -138,7 +138,7 @@ class Network:
             return self._apply(self._forward, x, tower, training)
 
     def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
-        """Return what a call does, up to rounding, as is quickest; compiled where that is asked for.
+        """Return what a call does, up to rounding, as is quickest; compiled where asked for.
 
         For the batches of updates, which are of few sizes; games played are of many.
         """

@@ -69,12 +69,12 @@ that wanted to compute, ours included; processor time is what all threads used, 
   Learners of ours keep what the target network says of the positions in memory until it moves,
   every 1,600 updates here. Double Q-learning makes one pass more than the seed, of the next
   positions through the learning network, and misses the goal in most rows. Without it, on a
-  processor without AVX-512 (commit 1746a7c2), a DQN of one member makes 1.5 to 2.0 times the seed's
-  updates, and PPO of one member 1.53 and 1.55 times a plain loop's. Of [256, 256] on two threads
-  two runs of that commit gave 1.26 and 1.50: rows differ by more than is missing, and that goal is
-  not safely reached. Rows of commit 2e7857f9 are of a processor with AVX-512,
-  before these changes: some of DQN and PPO miss the goal there, of PPO because a fifth of its time
-  goes to moves of 32 games, too few to keep a core at products of matrices.
+  processor without AVX-512 (commits 1746a7c2 and bc655f1b), a DQN of one member makes 1.3 to 2.0
+  times the seed's updates, and PPO of one member 1.51 to 1.63 times a plain loop's. Of [256, 256]
+  those rows say 1.54 and 1.43 on one thread, 1.26, 1.50 and 1.58 on two: they differ by more than
+  is missing, and that goal is not safely reached. Rows of commit 2e7857f9 are of a processor with
+  AVX-512, before these changes: some of DQN and PPO miss the goal there, of PPO because a fifth of
+  its time goes to moves of 32 games, too few to keep a core at products of matrices.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.
