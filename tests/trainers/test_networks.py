@@ -12,7 +12,12 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers import networks
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
-from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
+from hpsearch.trainers.config.weight_layout import (
+    SUMMED_IN_ORDER,
+    Inputs,
+    Tower,
+    weight_layout,
+)
 from hpsearch.trainers.first_weights import first_statistics, first_weights
 from hpsearch.trainers.layers import Reader, apply_layer
 from hpsearch.trainers.networks import Arithmetic, Network
@@ -287,6 +292,15 @@ def test_many_games_pass_as_those_of_an_update(monkeypatch, training, index, mor
     torch.testing.assert_close(net.statistics, stacked.statistics)
     of_update = other.update_pass(x, tower=index, training=training)
     assert torch.equal(out, of_update if is_by_member else expected)
+
+
+def test_layers_whose_digits_may_depend_on_threads_pass_stacked_in_play(monkeypatch):
+    """As a saved opponent may have them: sums of more numbers than are known to be in order."""
+    stacked, net = networks_of_both_ways(monkeypatch, tower([2 * SUMMED_IN_ORDER, 8]))
+    shape = NUM_MEMBERS, networks.MANY_GAMES, NUM_INPUTS
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(net(x), stacked(x))
+    assert not torch.equal(net.update_pass(x), stacked(x))
 
 
 def networks_of_both_ways(
