@@ -86,40 +86,41 @@ def zeillinger(points: Tensor) -> Tensor:
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
-    subsets = _subset_bits(config.dimension)
-    actions, axes = _flat(host_action), _flat(agent_axis)
-    game = cpu_loops.first_illegal_move(subsets, actions, axes)
-    if game >= 0:
-        raise ValueError(
-            f"a move needs a host action in 0..{len(subsets) - 1} and an axis in its subset, "
-            f"got host_action={actions[game]}, agent_axis={axes[game]} in game {game}"
-        )
-    shape = state.lengths.shape
+    shape, subset_bits = state.lengths.shape, _subset_bits(config.dimension)
+    actions, axes = host_action.contiguous().numpy(), agent_axis.contiguous().numpy()
     next_points = torch.full_like(state.points, rules.PADDING)
     next_observation = torch.full_like(state.observation, float(rules.PADDING))
     done, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
     length, reward = np.empty(shape, np.int32), np.empty(shape, np.float32)
-    cpu_loops.step(
-        _games(state.points),
-        _flat(state.lengths),
-        _flat(state.starts),
-        _flat(state.keys),
-        _flat(state.lanes),
-        _rows(state.observation, config.dimension),
-        subsets[actions],
+    points, lengths, starts, keys, lanes, observation = (tensor.numpy() for tensor in state)
+    illegal = cpu_loops.step(
+        points,
+        lengths,
+        starts,
+        keys,
+        lanes,
+        observation,
+        subset_bits,
+        actions,
         axes,
         config.max_value,
         config.max_steps,
         config.reposition,
         cpu_loops.REWARD_KINDS[config.reward],
-        _games(next_points),
-        done.reshape(-1),
-        truncated.reshape(-1),
-        length.reshape(-1),
-        reward.reshape(-1),
-        _rows(next_observation, config.dimension),
+        next_points.numpy(),
+        done,
+        truncated,
+        length,
+        reward,
+        next_observation.numpy(),
         unrolled(config.dimension),
     )
+    if illegal >= 0:
+        raise ValueError(
+            f"a move needs a host action in 0..{len(subset_bits) - 1} and an axis in its subset, "
+            f"got host_action={actions.flat[illegal]}, agent_axis={axes.flat[illegal]} "
+            f"in game {illegal}"
+        )
     return Step(
         next_points=next_points,
         done=torch.from_numpy(done),
@@ -133,12 +134,6 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
 def _games(points: Tensor) -> NDArray[Any]:
     """Return (..., N, D) as an array (G, N, D)."""
     return np.asarray(points.contiguous().numpy().reshape(-1, *points.shape[-2:]))
-
-
-def _rows(observation: Tensor, dimension: int) -> NDArray[Any]:
-    """Return (P, B, R * D) as an array (G, R, D); R is 0 where nothing is observed."""
-    num_games, num_rows = observation.shape[:-1].numel(), observation.shape[-1] // dimension
-    return np.asarray(observation.numpy().reshape(num_games, num_rows, dimension))
 
 
 def _flat(tensor: Tensor) -> NDArray[Any]:

@@ -447,17 +447,6 @@ def zeillinger(points: Int32s, result: Int64s) -> None:
         result[game] = zeillinger_action(points[game])
 
 
-@scalar
-def first_illegal_move(subset_bits: Int64s, actions: Int64s, axes: Int64s) -> int:
-    """Return the first game with an illegal move, or -1; ``subset_bits`` is by action."""
-    for game in range(len(actions)):
-        if not 0 <= actions[game] < len(subset_bits):
-            return game
-        if not (0 <= axes[game] < 64 and (subset_bits[actions[game]] >> axes[game]) & 1):
-            return game
-    return -1
-
-
 @batched
 def step(
     points: Int32s,
@@ -466,7 +455,8 @@ def step(
     keys: Int64s,
     lanes: Int64s,
     observation: Floats,
-    subsets: Int64s,
+    subset_bits: Int64s,
+    actions: Int64s,
     axes: Int64s,
     max_value: int,
     max_steps: int,
@@ -479,44 +469,56 @@ def step(
     reward: Floats,
     next_observation: Floats,
     coordinates: Coordinates,
-) -> None:
-    """Play one legal move in every game, and start again those that ended.
+) -> int:
+    """Play one move in every game, and start again those that ended.
 
-    ``points`` and ``next_points`` are (G, N, D), the observations too, or (G, 0, D) where none are
-    asked for; ``keys`` is (P,), ``lanes`` (G / P,), all others are (G,). Only rows that held points
-    before the move or after it are touched.
+    ``subset_bits`` is by action, the other shapes are as in `GameState`, `Backend.step` and `Step`.
+    Only rows that held points before the move or after it are touched. Where moves are illegal,
+    nothing is played; returned is the number of the first such game, p * B + b, or else -1.
     """
-    num_games = len(points) // len(keys)
-    observes = observation.shape[1] > 0
-    for game in numba.prange(len(points)):
-        present, moved = points[game], next_points[game]
+    num_members, num_games, num_points, dimension = points.shape
+    for p in range(num_members):
+        for b in range(num_games):
+            if not _is_legal(subset_bits, actions[p, b], axes[p, b]):
+                return int(p * num_games + b)
+    rows = (num_members, num_games, observation.shape[2] // dimension, dimension)
+    seen, seen_next = observation.reshape(rows), next_observation.reshape(rows)
+    observes = rows[2] > 0
+    for game in numba.prange(num_members * num_games):
+        p, b = _split(game, num_games)
+        present, moved = points[p, b], next_points[p, b]
         num_before = count_rows(present)
         copy_rows(present, moved, num_before, coordinates)
-        count, capped = _move_rows(
-            moved, num_before, subsets[game], axes[game], reposition, coordinates
-        )
-        length = lengths[game] + 1
-        next_lengths[game] = length
-        done[game] = count <= 1 and not capped
-        truncated[game] = (capped or length >= max_steps) and not done[game]
-        reward[game] = _host_reward(reward_kind, num_before - count, len(moved), done[game])
+        subset = subset_bits[actions[p, b]]
+        count, capped = _move_rows(moved, num_before, subset, axes[p, b], reposition, coordinates)
+        length = lengths[p, b] + 1
+        is_done = count <= 1 and not capped
+        is_truncated = (capped or length >= max_steps) and not is_done
+        next_lengths[p, b], done[p, b], truncated[p, b] = length, is_done, is_truncated
+        reward[p, b] = _host_reward(reward_kind, num_before - count, num_points, is_done)
         if observes:
-            scale_rows(moved, count, next_observation[game], coordinates)
-        if done[game] or truncated[game]:
-            member, place = _split(game, num_games)
-            starts[game] += 1
-            key, lane = keys[member], lanes[place]
-            count = draw_start(present, key, lane, starts[game], max_value, coordinates)
-            pad_rows(present, count, len(present), coordinates)
-            lengths[game] = 0
+            scale_rows(moved, count, seen_next[p, b], coordinates)
+        if is_done or is_truncated:
+            starts[p, b] += 1
+            count = draw_start(present, keys[p], lanes[b], starts[p, b], max_value, coordinates)
+            pad_rows(present, count, num_points, coordinates)
+            lengths[p, b] = 0
             if observes:
-                scale_rows(present, count, observation[game], coordinates)
-                pad_rows(observation[game], count, num_before, coordinates)
+                scale_rows(present, count, seen[p, b], coordinates)
+                pad_rows(seen[p, b], count, num_before, coordinates)
         else:
             copy_rows(moved, present, num_before, coordinates)
-            lengths[game] = length
+            lengths[p, b] = length
             if observes:
-                copy_rows(next_observation[game], observation[game], num_before, coordinates)
+                copy_rows(seen_next[p, b], seen[p, b], num_before, coordinates)
+    return -1
+
+
+@scalar
+def _is_legal(subset_bits: Int64s, action: int, axis: int) -> bool:
+    if not (0 <= action < len(subset_bits) and 0 <= axis < 64):
+        return False
+    return bool((subset_bits[action] >> axis) & 1)
 
 
 @scalar
