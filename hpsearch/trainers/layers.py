@@ -152,6 +152,12 @@ class Reader:
 class QuickReader(Reader):
     """Applies the layers of what is not exported, so that operations may be others."""
 
+    # What comes before an activation, no derivative needs.
+    _activations: ClassVar[Mapping[players.Activation, Callable[[Tensor], Tensor]]] = {
+        "relu": torch.relu_,
+        "tanh": torch.tanh_,
+    }
+
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
         if inputs.num_more > 0:
             return super().flatten(encoder, inputs, x)
