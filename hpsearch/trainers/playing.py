@@ -80,7 +80,7 @@ def play(
         numbers = noise(games.lanes)
         position = Position.of(games.points)
         of_lanes = host_rate[games.lanes], agent_rate[games.lanes]
-        action, subset, axis = choose(host, agent, position, numbers, of_lanes)
+        action, subset, axis = choose(host, agent, position, numbers.split(2, dim=2), of_lanes)
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
         if first_moves is not None:

@@ -74,16 +74,19 @@ class Policy(Protocol):
 
 
 def choose(
-    host: Policy, agent: Policy, position: Position, noise: Tensor, rates: tuple[Tensor, Tensor]
+    host: Policy,
+    agent: Policy,
+    position: Position,
+    noise: tuple[Tensor, Tensor],
+    rates: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the host's action (P, B), its subset bool (P, B, D) and the agent's axis (P, B).
 
-    The host takes the first two of the ``noise`` (P, B, 4 or more), the agent the next two;
-    ``rates`` are their exploration rates.
+    ``noise`` (P, B, 2) and ``rates`` of exploration are the host's and the agent's.
     """
-    action = host(Turn(position, None, noise[..., 0:2], rates[0]))
+    action = host(Turn(position, None, noise[0], rates[0]))
     subset = HostActionEncoder(position.points.shape[-1]).decode(action)
-    return action, subset, agent(Turn(position, subset, noise[..., 2:4], rates[1]))
+    return action, subset, agent(Turn(position, subset, noise[1], rates[1]))
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ def chosen(
 ) -> tuple[Tensor, Tensor]:
     actions = np.empty(values.shape[:2], np.int64)
     log_probs = np.zeros(actions.shape, np.float32)
-    tensors = (values, legal, noise, exploration.expand(actions.shape))
-    given = [each.detach().contiguous().numpy() for each in tensors]
-    _choose(plays_by == "probabilities", *[*given, actions, log_probs])
+    tensors = (values.detach(), legal, noise, exploration)
+    *given, rates = (each.contiguous().numpy() for each in tensors)
+    _choose(plays_by == "probabilities", *[*given, np.atleast_2d(rates), actions, log_probs])
     return torch.from_numpy(actions), torch.from_numpy(log_probs)
 
 
@@ -35,18 +35,22 @@ def _choose(
     values: Floats,
     legal: Bools,
     noise: Floats,
-    rate: Floats,
+    rates: Floats,
     actions: Int64s,
     log_probs: Floats,
 ) -> None:
-    """Fill ``actions``, and by probabilities ``log_probs``."""
+    """Fill ``actions``, and by probabilities ``log_probs``.
+
+    ``rates`` of exploration are (P, B), or have one row or one column for all.
+    """
     num_members, num_games = actions.shape
+    last_row, last_column = rates.shape[0] - 1, rates.shape[1] - 1
     best, total = 0.0, math.nan  # all legal actions alike often, where roles play by values
     for p in range(num_members):
         for b in range(num_games):
             if by_probabilities:
                 best, total = exponentials(values[p, b], legal[p, b])
-            if noise[p, b, 0] < rate[p, b]:
+            if noise[p, b, 0] < rates[min(p, last_row), min(b, last_column)]:
                 action = _drawn(values[p, b], legal[p, b], best, total, noise[p, b, 1])
             else:
                 action = best_legal(values[p, b], legal[p, b])

@@ -6,6 +6,7 @@ points, D coordinates, F numbers of an observation, T moves.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -54,7 +55,8 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
     return Transitions(*(torch.stack(parts, dim=1) for parts in zip(*moves, strict=True)))
 
 
-NOISE = 6  # random numbers a game and move: two for each choice, the host's next one included
+NUM_CHOICES = 3  # of a game and move: the host's, the agent's, the host's next one
+NOISE = 2  # random numbers for each
 COUNTERS = "play_stream.counters"  # the name of how many random numbers players have drawn
 
 L = TypeVar("L", bound=Learner)
@@ -225,15 +227,19 @@ class Rollouts(Generic[L]):
         would choose next. The random numbers of all moves are drawn before the first one.
         """
         # At once: to draw the few numbers of one move takes as long.
-        drawn = self._stream.repeated_uniform(num_moves, self._num_games * NOISE)
-        noise = drawn.unflatten(2, (self._num_games, NOISE))  # (T, P, games of all ranks, NOISE)
-        if len(self.lanes) < self._num_games:
+        num_numbers = self._num_games * NUM_CHOICES * NOISE
+        drawn = self._stream.repeated_uniform(num_moves, num_numbers)
+        noise = drawn.unflatten(2, (self._num_games, NUM_CHOICES, NOISE))
+        if len(self.lanes) < self._num_games:  # of all ranks
             noise = noise[:, :, self.lanes]
-        for of_move in noise:
+        # In one piece for each choice, as loops on a CPU would copy it each time.
+        of_choices = noise.permute(3, 0, 1, 2, 4).contiguous()
+        for of_move in zip(*(each.unbind() for each in of_choices), strict=True):
             yield self._play(of_move, looks_ahead)
 
     @torch.no_grad()
-    def _play(self, noise: Tensor, looks_ahead: bool) -> tuple[Transitions, ...]:
+    def _play(self, noise: Sequence[Tensor], looks_ahead: bool) -> tuple[Transitions, ...]:
+        """Play a move by the ``noise`` (P, B, 2) of each choice."""
         game = self.fused_game
         # The game moves on in place.
         points, observation = game.points.clone(), game.observation.clone()
@@ -262,15 +268,16 @@ class Rollouts(Generic[L]):
         return tuple(self._seen(group, moves, noise, looks_ahead) for group in self._roles.groups)
 
     def _choose(
-        self, group: GameGroup[L], now: Position, noise: Tensor
+        self, group: GameGroup[L], now: Position, noise: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the host's action, the agent's axis and what `Transitions.log_prob` is."""
-        position, noise = now.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
+        of_host, of_agent, _ = (self._own(group, numbers) for numbers in noise)
+        position = now.map(partial(self._own, group))
         learner, host, agent = group.learner, group.host, group.agent
         rate = learner.exploration(self._step)
         own = _Drawing(host if learner.name == "host" else agent)
         host, agent = (own, agent) if learner.name == "host" else (host, own)
-        action, _, axis = policies.choose(host, agent, position, noise, (rate, rate))
+        action, _, axis = policies.choose(host, agent, position, (of_host, of_agent), (rate, rate))
         return action, axis, own.log_prob
 
     def _count(self, done: Tensor) -> None:
@@ -288,21 +295,24 @@ class Rollouts(Generic[L]):
                     snapshots.count(ended, draws.opponent == group.snapshots_at)
 
     def _seen(
-        self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
+        self, group: GameGroup[L], moves: Transitions, noise: Sequence[Tensor], looks_ahead: bool
     ) -> Transitions:
         """Return the moves of a group as its learner saw them."""
-        is_all = len(self._roles.groups) == 1  # and so many slices would take a while
-        seen = moves if is_all else Transitions(*(tensor[:, group.lanes] for tensor in moves))
+        seen = Transitions._make(self._own(group, tensor) for tensor in moves)
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)
         seen = seen._replace(reward=-seen.reward)
         if not looks_ahead:
             return seen
         # The agent next moves when the host has chosen.
-        noise = noise[:, group.lanes, 4:6]
+        numbers = self._own(group, noise[2])
         after = Position(seen.next_points, lambda: seen.next_observation)
-        never = torch.zeros_like(noise[..., 0])
-        return seen._replace(next_subset=group.host(Turn(after, None, noise, never)))
+        never = torch.zeros_like(numbers[..., 0])
+        return seen._replace(next_subset=group.host(Turn(after, None, numbers, never)))
+
+    def _own(self, group: GameGroup[L], games: Tensor) -> Tensor:
+        """Return a group's part of (P, B, ...); to slice all of it off would take a while."""
+        return games if len(self._roles.groups) == 1 else games[:, group.lanes]
 
     def games_ended(self) -> Tensor:
         """Return how many of this rank's games have ended, int64 (P,): each had a next start."""

@@ -174,7 +174,7 @@ def visited(
     games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)
     features, legal = [], []
     for _ in range(num_moves):
-        noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
+        noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4)).split(2, dim=2)
         # The games continue in place.
         position = Position.of(games.points.clone())
         action, subset, axis = choose(host, agent, position, noise, exploration)
