@@ -153,13 +153,12 @@ class HostActionEncoder:
         """
         table = _subset_table(self.dimension, index.device)
         try:
-            subsets = table.index_select(0, index.flatten())
+            return torch.embedding(table, index)
         except IndexError:
             raise ValueError(
                 f"a host action in {self.dimension} coordinates must be in "
                 f"0..{self.num_actions - 1}, got {index.min().item()}..{index.max().item()}"
             ) from None
-        return subsets.reshape(*index.shape, -1)
 
     def encode(self, subset: Tensor) -> Tensor:
         """Return the indices of bool (..., D) subsets as int64 (...); waits for a CUDA device.
