@@ -166,7 +166,8 @@ class Learner:
         Updates let them follow what they see, which would change how the role plays.
         """
         statistics = self.net.statistics
-        statistics.copy_(statistics.where(self.learns()[:, None], before))
+        if statistics.shape[1]:
+            statistics.copy_(statistics.where(self.learns()[:, None], before))
 
     def learns(self) -> Tensor:
         return self.trainable

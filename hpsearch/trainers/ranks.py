@@ -172,6 +172,8 @@ class Shards:
 
     def split(self, tensor: Tensor, num_groups: int) -> Tensor:
         """Return (P * S, B / S, ...) of own games (P, B, ...), which `lanes` put in order."""
+        if self.num_own == 1:
+            return tensor
         by_group: Tensor = tensor.unflatten(1, (num_groups, self.num_own, -1))
         return by_group.transpose(1, 2).flatten(2, 3).flatten(0, 1)
 

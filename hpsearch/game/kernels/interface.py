@@ -5,6 +5,7 @@ Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
 
 from collections.abc import Callable
 from functools import partial, wraps
+from threading import local
 from types import FunctionType
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -155,7 +156,19 @@ def _compiled(
     return compiled
 
 
+class _Shared(local):
+    """How many threads share the loops that this thread starts; 0 before the first one."""
+
+    by = 0
+
+
+_shared = _Shared()
+
+
 def _share_threads(num_threads: int) -> None:
+    if _shared.by == num_threads:  # to tell numba once more would take longer than many a loop
+        return
+    _shared.by = num_threads
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.
     if torch.get_num_threads() != num_threads:
