@@ -158,6 +158,12 @@ class QuickReader(Reader):
         "tanh": torch.tanh_,
     }
 
+    def linear(self, x: Tensor) -> Tensor:
+        weight, bias = next(self._views), next(self._views)
+        if layers_cpu.is_quicker_by_few_rows(x, weight):
+            return layers_cpu.few_outputs(x, weight, bias)
+        return torch.baddbmm(bias, x, weight)
+
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:
         if inputs.num_more > 0:
             return super().flatten(encoder, inputs, x)

@@ -18,6 +18,7 @@ from hpsearch.trainers.config.net_arch import NORM_EPS, NormKind
 from hpsearch.trainers.config.weight_layout import SUMMED_IN_ORDER, Affine
 from hpsearch.trainers.norms_cpu import batch_norm, derive_batch_norm, derive_layer_norm
 from hpsearch.trainers.products_cpu import (
+    FEW,
     Activation,
     LinearViews,
     apply_linear,
@@ -291,6 +292,47 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
         needs_x = tape.needs(x)
         derive = partial(_derive_linear, x=x, y=y, views=views, then=then, needs_x=needs_x)
         tape.note(TapeEntry(y, (x,), derive))
+    return y
+
+
+MANY_ROWS = 2048
+"""rows of all members from which `few_outputs` saves more than a function of our own costs"""
+
+
+def is_quicker_by_few_rows(x: Tensor, weight: Tensor) -> bool:
+    """Return whether `few_outputs` is quicker for x (P, R, I) and weight (P, I, O)."""
+    return (
+        weight.shape[2] < FEW
+        and x.shape[0] * x.shape[1] >= MANY_ROWS
+        and x.device.type == "cpu"
+        and x.dtype == weight.dtype
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+class _FewOutputs(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        context.save_for_backward(x, weight)
+        return torch.baddbmm(bias.mT, weight.mT, x.mT).mT.contiguous()
+
+    @staticmethod
+    def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = context.saved_tensors
+        grad_x = None
+        if context.needs_input_grad[0]:
+            # Of a single output MKL takes several times as long as for each number alone.
+            by_number = weight.shape[2] == 1
+            grad_x = grad * weight.mT if by_number else torch.bmm(grad, weight.mT)
+        return grad_x, torch.bmm(grad.mT, x).mT, grad.sum(dim=1, keepdim=True)
+
+
+def few_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return (P, R, O) of x (P, R, I), weight (P, I, O) and bias (P, 1, O), up to rounding.
+
+    MKL takes several times as long for a product of few columns as for its transpose, of few rows.
+    """
+    y: Tensor = _FewOutputs.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return y
 
 

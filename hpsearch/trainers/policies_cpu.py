@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import Bools, Floats, Int64s, scalar
+from hpsearch.game.kernels.interface import Bools, Doubles, Floats, Int64s, scalar
 from hpsearch.trainers.config.common import PlaysBy
 
 LOWEST: Final = float(np.finfo(np.float32).min)
@@ -45,13 +45,14 @@ def _choose(
     """
     num_members, num_games = actions.shape
     last_row, last_column = rates.shape[0] - 1, rates.shape[1] - 1
+    weights = np.empty(values.shape[2])
     best, total = 0.0, math.nan  # all legal actions alike often, where roles play by values
     for p in range(num_members):
         for b in range(num_games):
             if by_probabilities:
-                best, total = exponentials(values[p, b], legal[p, b])
+                best, total = exponentials(values[p, b], legal[p, b], weights)
             if noise[p, b, 0] < rates[min(p, last_row), min(b, last_column)]:
-                action = _drawn(values[p, b], legal[p, b], best, total, noise[p, b, 1])
+                action = _drawn(legal[p, b], weights, total, noise[p, b, 1])
             else:
                 action = best_legal(values[p, b], legal[p, b])
             if by_probabilities:
@@ -60,33 +61,36 @@ def _choose(
 
 
 @scalar
-def _drawn(values: Floats, legal: Bools, best: float, total: float, noise: np.float32) -> int:
-    """Return a legal action by what `exponentials` says, any alike often if ``total`` is NaN."""
+def _drawn(legal: Bools, weights: Doubles, total: float, noise: np.float32) -> int:
+    """Return a legal action by the ``weights``, any alike often if their ``total`` is NaN."""
     is_uniform = math.isnan(total)  # also where the net has diverged
     if is_uniform:
         total = float(legal.sum())
     # In float64 noise < 1 stays below 1 as a product, so the last legal action passes the bound: up
     # to it the same numbers are added in the same order.
     bound, cumulated = np.float64(noise) * total, 0.0
-    for a in range(len(values)):
+    for a in range(len(legal)):
         if legal[a]:
-            cumulated += 1.0 if is_uniform else math.exp(raised(values[a]) - best)
+            cumulated += 1.0 if is_uniform else weights[a]
             if cumulated > bound:
                 return a
     return 0
 
 
 @scalar
-def exponentials(values: Floats, legal: Bools) -> tuple[float, float]:
-    """Return the best legal value, and the sum of the exponentials of all legal ones less it."""
+def exponentials(values: Floats, legal: Bools, found: Doubles) -> tuple[float, float]:
+    """Fill ``found`` with the exponentials of the legal values less their best, else 0.
+
+    Return this best value and the sum of what was found.
+    """
     best = LOWEST
     for a in range(len(values)):
         if legal[a]:
             best = max(best, raised(values[a]))
     total = 0.0
     for a in range(len(values)):
-        if legal[a]:
-            total += math.exp(raised(values[a]) - best)
+        found[a] = math.exp(raised(values[a]) - best) if legal[a] else 0.0
+        total += found[a]
     return best, total
 
 

@@ -98,11 +98,16 @@ def _losses(
     """
     num_members, num_moves, num_actions = values.shape
     for p in numba.prange(num_members):
+        probabilities = np.empty(num_actions)
         policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0.0
         for m in range(num_moves):
-            best, total = exponentials(values[p, m], legal[p, m])
+            best, total = exponentials(values[p, m], legal[p, m], probabilities)
             log_total = math.log(total)
-            of_move = _entropy(values[p, m], legal[p, m], best, log_total)
+            of_move = 0.0
+            for a in range(num_actions):
+                if legal[p, m, a]:
+                    probabilities[a] /= total
+                    of_move -= ((raised(values[p, m, a]) - best) - log_total) * probabilities[a]
             entropy += of_move
             chosen = (raised(values[p, m, action[p, m]]) - best) - log_total
             ratio_log = chosen - log_prob[p, m]
@@ -113,10 +118,9 @@ def _losses(
             policy_loss += loss
             for a in range(num_actions):
                 if legal[p, m, a] and not values[p, m, a] < LOWEST:  # what is raised has no slope
-                    log_share = (raised(values[p, m, a]) - best) - log_total
-                    share = math.exp(log_share)
-                    by_policy = policy_slope * (np.float64(a == action[p, m]) - share)
-                    by_entropy = share * (log_share + of_move)
+                    log_prob_of_a = (raised(values[p, m, a]) - best) - log_total
+                    by_policy = policy_slope * (np.float64(a == action[p, m]) - probabilities[a])
+                    by_entropy = probabilities[a] * (log_prob_of_a + of_move)
                     grad_values[p, m, a] = (by_policy + ent_coef[p] * by_entropy) / num_moves
             loss, value_slope = _squared(
                 value[p, m], value_before[p, m], target[p, m], value_clip[p, 0]
@@ -127,16 +131,6 @@ def _losses(
         told[0, p], told[1, p] = total / num_moves, policy_loss / num_moves
         told[2, p], told[3, p] = value_loss / num_moves, entropy / num_moves
         told[4, p], told[5, p] = kl / num_moves, clipped / num_moves
-
-
-@scalar
-def _entropy(values: Floats, legal: Bools, best: float, log_total: float) -> float:
-    entropy = 0.0
-    for a in range(len(values)):
-        if legal[a]:
-            log_share = (raised(values[a]) - best) - log_total
-            entropy -= log_share * math.exp(log_share)
-    return entropy
 
 
 @scalar

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch._dynamo
 from torch import Tensor, nn
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers import networks
+from hpsearch.trainers import layers_cpu, networks
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.config.weight_layout import (
@@ -590,3 +591,29 @@ def test_a_compiled_network_computes_the_same(encoder):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
     with torch.no_grad():
         torch.testing.assert_close(plain(x), compiled.update_pass(x))
+
+
+@pytest.mark.parametrize("num_outputs", [1, NUM_OUTPUTS])
+def test_few_outputs_and_their_derivatives(num_outputs):
+    generator = torch.Generator().manual_seed(1)
+    shapes = (NUM_MEMBERS, 5, 7), (NUM_MEMBERS, 7, num_outputs), (NUM_MEMBERS, 1, num_outputs)
+    x, weight, bias = (
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    )
+    expected = torch.baddbmm(bias, x, weight)
+    torch.testing.assert_close(layers_cpu.few_outputs(x, weight, bias), expected)
+    assert torch.autograd.gradcheck(layers_cpu.few_outputs, (x, weight, bias))
+
+
+@pytest.mark.parametrize(("arithmetic", "tolerance"), [(FP32, 1e-5), (BF16, 2e-2)])
+def test_many_rows_give_what_a_few_at_a_time_do(arithmetic, tolerance):
+    """Where rows are many, few outputs are found in another way, in full precision alone."""
+    net = network(tower([7]), arithmetic=arithmetic)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(NUM_MEMBERS, layers_cpu.MANY_ROWS, NUM_INPUTS, generator=generator)
+    y = net.update_pass(x)
+    parts = [net.update_pass(rows) for rows in x.split(100, dim=1)]
+    assert_near = partial(torch.testing.assert_close, atol=tolerance, rtol=tolerance)
+    assert_near(y, torch.cat(parts, dim=1))
+    assert_near(net.gradients(y.mean()), net.gradients(torch.cat(parts, dim=1).mean()))

@@ -7,7 +7,7 @@ import torch
 
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
-from hpsearch.trainers import kernel_cache, policies, products_cpu
+from hpsearch.trainers import kernel_cache, layers_cpu, policies, products_cpu
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.layers_cpu import derive_weight
 from hpsearch.trainers.networks import MANY_GAMES
@@ -78,9 +78,11 @@ def test_so_are_the_values_of_many_games(tiny_config):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("num_members", [3, 4])
+@pytest.mark.parametrize("many_rows", [1, layers_cpu.MANY_ROWS])
 def test_so_is_that_of_narrow_layers_by_a_thread_for_each_member(
-    tiny_config, algorithm, num_members
+    tiny_config, monkeypatch, algorithm, num_members, many_rows
 ):
+    monkeypatch.setattr(layers_cpu, "MANY_ROWS", many_rows)
     changes = {"host.net_arch": [50, 33], **SIZES, **ALGORITHMS[algorithm]}
     if algorithm == "ppo":
         changes["host.value_net_arch"] = [100]

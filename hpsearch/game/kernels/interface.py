@@ -21,6 +21,7 @@ from hpsearch.game.rules import GameConfig
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
