@@ -95,18 +95,21 @@ def _look_up(
             moves, total, discount = _sum_rewards(
                 reward[q], done[q], last[q], first, age, num_games, gamma[q], n_step
             )
-            after = (first + moves * num_games) % num_places
+            next_places[q, b] = (first + moves * num_games) % num_places
+            drawn_reward[q, b], drawn_discount[q, b] = total, discount
+            drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
+        # What lies apart in memory is waited for together where a loop reads nothing else.
+        for b in range(num_drawn):
+            first, after = places[q, b] % num_places, next_places[q, b]
+            drawn_subset[q, b], drawn_action[q, b] = subset[q, first], action[q, first]
+            next_subset[q, b] = subset[q, after]
+        for b in range(num_drawn):
+            first = places[q, b] % num_places
             for n in range(points.shape[2]):
                 _copy(points[q, first, n], drawn_points[q, b, n])
             _copy(observation[q, first], drawn_observation[q, b])
-            drawn_subset[q, b] = subset[q, first]
-            drawn_action[q, b] = action[q, first]
-            drawn_reward[q, b] = total
-            _copy(observation[q, after], next_observation[q, b])
-            next_subset[q, b] = subset[q, after]
-            next_places[q, b] = after
-            drawn_discount[q, b] = discount
-            drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
+        for b in range(num_drawn):
+            _copy(observation[q, next_places[q, b]], next_observation[q, b])
 
 
 @scalar
