@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 
-import numba
 import pytest
 import torch
 from cli_tools import PATIENCE_SECONDS, hpsearch, refused
@@ -40,10 +39,9 @@ ENDLESS = {"steps": 10**8, "evaluation.interval": 10**8, "checkpoint.interval": 
 
 @pytest.fixture(autouse=True)
 def same_threads_afterwards():
-    before = numba.get_num_threads(), torch.get_num_threads()
+    before = torch.get_num_threads()
     yield
-    numba.set_num_threads(before[0])
-    torch.set_num_threads(before[1])
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def _uniform_below(bound: int | Tensor, noise: Tensor) -> Tensor:
 
 def _first(chosen: Tensor) -> Tensor:
     """Return the lowest chosen coordinate: bool (..., D) to int64 (...)."""
-    return chosen.view(torch.uint8).argmax(-1)  # the first of equals
+    return chosen.view(torch.uint8).argmax(-1)  # the first of equals; bool has one byte, too
 
 
 @cache

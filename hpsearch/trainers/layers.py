@@ -152,7 +152,7 @@ class Reader:
 class QuickReader(Reader):
     """Applies the layers of what is not exported, so that operations may be others."""
 
-    # What comes before an activation, no derivative needs.
+    # In place: the input is a new tensor each time, and derivatives need the output alone.
     _activations: ClassVar[Mapping[players.Activation, Callable[[Tensor], Tensor]]] = {
         "relu": torch.relu_,
         "tanh": torch.tanh_,
@@ -160,8 +160,8 @@ class QuickReader(Reader):
 
     def linear(self, x: Tensor) -> Tensor:
         weight, bias = next(self._views), next(self._views)
-        if layers_cpu.is_quicker_by_few_rows(x, weight):
-            return layers_cpu.few_outputs(x, weight, bias)
+        if layers_cpu.is_quicker_transposed(x, weight):
+            return layers_cpu.transposed_linear(x, weight, bias)
         return torch.baddbmm(bias, x, weight)
 
     def flatten(self, encoder: players.FlattenEncoder, inputs: Inputs, x: Tensor) -> Tensor:

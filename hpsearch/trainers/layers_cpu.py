@@ -1,9 +1,9 @@
 """What a CPU computes in another way than layers.py does, because it is quicker there.
 
 A member's layers with their derivatives are written out: autograd takes long beside products of
-these sizes.
+these sizes. So are layers of few outputs, of all members at once.
 
-Axes: R rows, I inputs, O outputs.
+Axes: P members, R rows, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -296,44 +296,49 @@ def _taped_linear(x: Tensor, views: LinearViews, then: Activation, tape: Tape | 
 
 
 MANY_ROWS = 2048
-"""rows of all members from which `few_outputs` saves more than a function of our own costs"""
+"""rows of all members from which `transposed_linear` saves more than its call by autograd costs"""
 
 
-def is_quicker_by_few_rows(x: Tensor, weight: Tensor) -> bool:
-    """Return whether `few_outputs` is quicker for x (P, R, I) and weight (P, I, O)."""
+def is_quicker_transposed(x: Tensor, weight: Tensor) -> bool:
+    """Return whether `transposed_linear` is quicker for x (P, R, I) and weight (P, I, O)."""
     return (
         weight.shape[2] < FEW
         and x.shape[0] * x.shape[1] >= MANY_ROWS
         and x.device.type == "cpu"
-        and x.dtype == weight.dtype
+        and torch.backends.mkl.is_available()
         and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
     )
 
 
-class _FewOutputs(torch.autograd.Function):
+def transposed_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return (P, R, O) of x (P, R, I), weight (P, I, O) and bias (P, 1, O), up to rounding.
+
+    For few outputs: MKL takes several times as long for a product of few columns as for its
+    transpose, of few rows.
+    """
+    y: Tensor = _TransposedLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _TransposedLinear(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         context.save_for_backward(x, weight)
-        return torch.baddbmm(bias.mT, weight.mT, x.mT).mT.contiguous()
+        y = torch.baddbmm(bias.mT, weight.mT, x.mT).mT
+        # Also of a single output, where a view lies in one piece: activations change it in place.
+        return y.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, weight = context.saved_tensors
         grad_x = None
         if context.needs_input_grad[0]:
-            # Of a single output MKL takes several times as long as for each number alone.
-            by_number = weight.shape[2] == 1
-            grad_x = grad * weight.mT if by_number else torch.bmm(grad, weight.mT)
+            # By a single output all products are of two numbers, and MKL takes several times as
+            # long for them.
+            is_single = weight.shape[2] == 1
+            grad_x = grad * weight.mT if is_single else torch.bmm(grad, weight.mT)
         return grad_x, torch.bmm(grad.mT, x).mT, grad.sum(dim=1, keepdim=True)
-
-
-def few_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return (P, R, O) of x (P, R, I), weight (P, I, O) and bias (P, 1, O), up to rounding.
-
-    MKL takes several times as long for a product of few columns as for its transpose, of few rows.
-    """
-    y: Tensor = _FewOutputs.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return y
 
 
 def gradients(

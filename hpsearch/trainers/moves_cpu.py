@@ -98,7 +98,7 @@ def _look_up(
             next_places[q, b] = (first + moves * num_games) % num_places
             drawn_reward[q, b], drawn_discount[q, b] = total, discount
             drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
-        # What lies apart in memory is waited for together where a loop reads nothing else.
+        # Short loops, so that the processor waits for many places in memory at once.
         for b in range(num_drawn):
             first, after = places[q, b] % num_places, next_places[q, b]
             drawn_subset[q, b], drawn_action[q, b] = subset[q, first], action[q, first]

@@ -1,7 +1,7 @@
 """Networks of a whole population: the weights of P members in one flat bank, layer by layer.
 
 Weights lie in the bank as `config.weight_layout` says. Member p of a network computes what the same
-member would compute alone.
+member would compute alone, up to rounding.
 
 Axes: P members, R rows (games, or games times points), B games, F features, I inputs, O outputs, W
 weights and S statistics of one member.

@@ -15,9 +15,9 @@ from hpsearch.game.rules import points_text, subset_text
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.members import rows_of
-from hpsearch.trainers.policies import Policy, Position, choose
+from hpsearch.trainers.policies import NUMBERS_A_CHOICE, Policy, Position, choose
 
-NOISE = 4  # random numbers a game and move: two for the host, two for the agent
+NOISE = 2 * NUMBERS_A_CHOICE  # random numbers a game and move: the host's, then the agent's
 
 Noise = Callable[[Tensor], Tensor]
 """from games int64 (P, A) to the random numbers of their next move, float32 (P, A, NOISE)"""
@@ -80,7 +80,7 @@ def play(
         numbers = noise(games.lanes)
         position = Position.of(games.points)
         of_lanes = host_rate[games.lanes], agent_rate[games.lanes]
-        action, subset, axis = choose(host, agent, position, numbers.split(2, dim=2), of_lanes)
+        action, subset, axis = choose(host, agent, position, numbers.chunk(2, dim=2), of_lanes)
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
         if first_moves is not None:

@@ -45,12 +45,15 @@ class Position:
         return Position(function(self.points), lambda: function(self.observation))
 
 
+NUMBERS_A_CHOICE = 2  # random: whether to explore, and which action is drawn
+
+
 class Turn(NamedTuple):
     """What a player is asked: a choice in each of P x B games."""
 
     position: Position
     subset: Tensor | None  # bool (P, B, D), what the host chose; None where the host is asked
-    noise: Tensor  # float32 (P, B, 2), uniform
+    noise: Tensor  # float32 (P, B, NUMBERS_A_CHOICE), uniform
     exploration: Tensor
     """float32, broadcasts to (P, B): how likely an action is drawn from the legal ones"""
 
@@ -77,12 +80,12 @@ def choose(
     host: Policy,
     agent: Policy,
     position: Position,
-    noise: tuple[Tensor, Tensor],
+    noise: Sequence[Tensor],
     rates: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the host's action (P, B), its subset bool (P, B, D) and the agent's axis (P, B).
 
-    ``noise`` (P, B, 2) and ``rates`` of exploration are the host's and the agent's.
+    ``noise`` and ``rates`` of exploration are those of the host and of the agent, as in `Turn`.
     """
     action = host(Turn(position, None, noise[0], rates[0]))
     subset = HostActionEncoder(position.points.shape[-1]).decode(action)

@@ -25,7 +25,9 @@ def chosen(
     log_probs = np.zeros(actions.shape, np.float32)
     tensors = (values.detach(), legal, noise, exploration)
     *given, rates = (each.contiguous().numpy() for each in tensors)
-    _choose(plays_by == "probabilities", *[*given, np.atleast_2d(rates), actions, log_probs])
+    rates = np.atleast_2d(rates)
+    assert all(size in (1, full) for size, full in zip(rates.shape, actions.shape, strict=True))
+    _choose(plays_by == "probabilities", *[*given, rates, actions, log_probs])
     return torch.from_numpy(actions), torch.from_numpy(log_probs)
 
 
@@ -78,10 +80,10 @@ def _drawn(legal: Bools, weights: Doubles, total: float, noise: np.float32) -> i
 
 
 @scalar
-def exponentials(values: Floats, legal: Bools, found: Doubles) -> tuple[float, float]:
-    """Fill ``found`` with the exponentials of the legal values less their best, else 0.
+def exponentials(values: Floats, legal: Bools, weights: Doubles) -> tuple[float, float]:
+    """Fill ``weights`` with the exponentials of legal values less their best, 0 for other actions.
 
-    Return this best value and the sum of what was found.
+    Return this best value and the sum of the weights.
     """
     best = LOWEST
     for a in range(len(values)):
@@ -89,8 +91,8 @@ def exponentials(values: Floats, legal: Bools, found: Doubles) -> tuple[float, f
             best = max(best, raised(values[a]))
     total = 0.0
     for a in range(len(values)):
-        found[a] = math.exp(raised(values[a]) - best) if legal[a] else 0.0
-        total += found[a]
+        weights[a] = math.exp(raised(values[a]) - best) if legal[a] else 0.0
+        total += weights[a]
     return best, total
 
 

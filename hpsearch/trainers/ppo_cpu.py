@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched, scalar
+from hpsearch.game.kernels.interface import Bools, Doubles, Floats, Int64s, batched, scalar
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies_cpu import LOWEST, exponentials, raised
 from hpsearch.trainers.ppo_loss import LossCoefficients, Losses, Moves
@@ -98,16 +98,12 @@ def _losses(
     """
     num_members, num_moves, num_actions = values.shape
     for p in numba.prange(num_members):
-        probabilities = np.empty(num_actions)
+        shares = np.empty(num_actions)  # of the sum of exponentials: probabilities
         policy_loss, value_loss, entropy, kl, clipped = 0.0, 0.0, 0.0, 0.0, 0.0
         for m in range(num_moves):
-            best, total = exponentials(values[p, m], legal[p, m], probabilities)
+            best, total = exponentials(values[p, m], legal[p, m], shares)
             log_total = math.log(total)
-            of_move = 0.0
-            for a in range(num_actions):
-                if legal[p, m, a]:
-                    probabilities[a] /= total
-                    of_move -= ((raised(values[p, m, a]) - best) - log_total) * probabilities[a]
+            of_move = _entropy(values[p, m], legal[p, m], best, total, shares)
             entropy += of_move
             chosen = (raised(values[p, m, action[p, m]]) - best) - log_total
             ratio_log = chosen - log_prob[p, m]
@@ -118,9 +114,9 @@ def _losses(
             policy_loss += loss
             for a in range(num_actions):
                 if legal[p, m, a] and not values[p, m, a] < LOWEST:  # what is raised has no slope
-                    log_prob_of_a = (raised(values[p, m, a]) - best) - log_total
-                    by_policy = policy_slope * (np.float64(a == action[p, m]) - probabilities[a])
-                    by_entropy = probabilities[a] * (log_prob_of_a + of_move)
+                    log_share = (raised(values[p, m, a]) - best) - log_total
+                    by_policy = policy_slope * (np.float64(a == action[p, m]) - shares[a])
+                    by_entropy = shares[a] * (log_share + of_move)
                     grad_values[p, m, a] = (by_policy + ent_coef[p] * by_entropy) / num_moves
             loss, value_slope = _squared(
                 value[p, m], value_before[p, m], target[p, m], value_clip[p, 0]
@@ -131,6 +127,17 @@ def _losses(
         told[0, p], told[1, p] = total / num_moves, policy_loss / num_moves
         told[2, p], told[3, p] = value_loss / num_moves, entropy / num_moves
         told[4, p], told[5, p] = kl / num_moves, clipped / num_moves
+
+
+@scalar
+def _entropy(values: Floats, legal: Bools, best: float, total: float, shares: Doubles) -> float:
+    """Divide ``shares``, the exponentials, by their ``total``; return the entropy."""
+    entropy, log_total = 0.0, math.log(total)
+    for a in range(len(values)):
+        if legal[a]:
+            shares[a] /= total
+            entropy -= ((raised(values[a]) - best) - log_total) * shares[a]
+    return entropy
 
 
 @scalar

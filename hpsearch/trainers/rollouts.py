@@ -22,7 +22,7 @@ from hpsearch.trainers.config.common import PlayerConfig
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
-from hpsearch.trainers.policies import Policy, Position, Turn
+from hpsearch.trainers.policies import NUMBERS_A_CHOICE, Policy, Position, Turn
 from hpsearch.trainers.ranks import Ranks
 
 
@@ -56,7 +56,6 @@ def stack(moves: Sequence[Transitions]) -> Transitions:
 
 
 NUM_CHOICES = 3  # of a game and move: the host's, the agent's, the host's next one
-NOISE = 2  # random numbers for each
 COUNTERS = "play_stream.counters"  # the name of how many random numbers players have drawn
 
 L = TypeVar("L", bound=Learner)
@@ -227,12 +226,12 @@ class Rollouts(Generic[L]):
         would choose next. The random numbers of all moves are drawn before the first one.
         """
         # At once: to draw the few numbers of one move takes as long.
-        num_numbers = self._num_games * NUM_CHOICES * NOISE
+        num_numbers = self._num_games * NUM_CHOICES * NUMBERS_A_CHOICE
         drawn = self._stream.repeated_uniform(num_moves, num_numbers)
-        noise = drawn.unflatten(2, (self._num_games, NUM_CHOICES, NOISE))
+        noise = drawn.unflatten(2, (self._num_games, NUM_CHOICES, NUMBERS_A_CHOICE))
         if len(self.lanes) < self._num_games:  # of all ranks
             noise = noise[:, :, self.lanes]
-        # In one piece for each choice, as loops on a CPU would copy it each time.
+        # In one piece for each choice, so that loops on a CPU need no copies in each move.
         of_choices = noise.permute(3, 0, 1, 2, 4).contiguous()
         for of_move in zip(*(each.unbind() for each in of_choices), strict=True):
             yield self._play(of_move, looks_ahead)
@@ -271,7 +270,7 @@ class Rollouts(Generic[L]):
         self, group: GameGroup[L], now: Position, noise: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the host's action, the agent's axis and what `Transitions.log_prob` is."""
-        of_host, of_agent, _ = (self._own(group, numbers) for numbers in noise)
+        of_host, of_agent = (self._own(group, numbers) for numbers in noise[:2])
         position = now.map(partial(self._own, group))
         learner, host, agent = group.learner, group.host, group.agent
         rate = learner.exploration(self._step)
@@ -311,7 +310,7 @@ class Rollouts(Generic[L]):
         return seen._replace(next_subset=group.host(Turn(after, None, numbers, never)))
 
     def _own(self, group: GameGroup[L], games: Tensor) -> Tensor:
-        """Return a group's part of (P, B, ...); to slice all of it off would take a while."""
+        """Return a group's part of (P, B, ...); a slice of all would take time."""
         return games if len(self._roles.groups) == 1 else games[:, group.lanes]
 
     def games_ended(self) -> Tensor:

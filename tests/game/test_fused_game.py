@@ -143,14 +143,16 @@ def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize(("action", "axis"), [(0, 2), (0, -1), (3, 3), (4, 0), (-1, 0)])
 def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
-    game = FusedGame(SMALL, keys(1), 3, "cpu", backend, observes=True)
+    game = FusedGame(SMALL, keys(2), 3, "cpu", backend, observes=True)
     before = copied(game.state())
     told = {
         "reference": "got",
-        "cpu": rf"action in 0\.\.3 and .*, got host_action={action}, agent_axis={axis} in game 2",
+        "cpu": rf"action in 0\.\.3 and .*, got host_action={action}, agent_axis={axis} in game 5",
     }
     with pytest.raises(ValueError, match=told[backend]):
-        game.step(torch.tensor([[0, 0, action]]), torch.tensor([[0, 1, axis]]))
+        game.step(
+            torch.tensor([[0, 0, 0], [0, 0, action]]), torch.tensor([[0, 1, 0], [0, 1, axis]])
+        )
     for name, tensor in game.state().items():
         assert torch.equal(tensor, before[name])
 

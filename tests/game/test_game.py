@@ -48,7 +48,7 @@ assert torch.get_num_threads() == 1, torch.get_num_threads()
 def test_kernels_use_as_many_threads_as_torch_may():
     before = torch.get_num_threads()
     try:
-        for num_threads in (1, 2, 1):
+        for num_threads in (1, 2, 3, 3, 1, 2):
             torch.set_num_threads(num_threads)
             cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
             if num_threads > 1:  # one thread runs a program that knows of no others

@@ -28,6 +28,7 @@ INPUTS = Inputs(num_points=2, dimension=3, num_more=0)
 NET_ARCHES = {
     "linear": [],
     "hidden": [7, 5],
+    "of one": [5, 1],
     "norm first": ["b", 5],
     "norms": [7, "b", {"repeat": 2, "net_arch": [5, "b"]}],
     "residual same width": [6, "r6"],
@@ -39,6 +40,11 @@ NET_ARCHES = {
 }
 every_net_arch = pytest.mark.parametrize("net_arch", NET_ARCHES.values(), ids=NET_ARCHES)
 both_ways = pytest.mark.parametrize("wide", [1, 1000], ids=["by member", "stacked"])
+all_ways = pytest.mark.parametrize(
+    ("wide", "many_rows"),
+    [(1, 1000), (1000, 1000), (1000, 1)],
+    ids=["by member", "stacked", "stacked, few outputs transposed"],
+)
 both_activations = pytest.mark.parametrize("activation", ["relu", "tanh"])
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 FP32, BF16 = Arithmetic("fp32", "off"), Arithmetic("bf16", "off")
@@ -178,11 +184,12 @@ def inputs() -> Tensor:
 @every_net_arch
 @both_activations
 @pytest.mark.parametrize("training", [False, True])
-@both_ways
+@all_ways
 def test_values_gradients_and_statistics_are_those_of_torch(
-    monkeypatch, net_arch, activation, training, wide
+    monkeypatch, net_arch, activation, training, wide, many_rows
 ):
     monkeypatch.setattr(networks, "WIDE", wide)
+    monkeypatch.setattr(layers_cpu, "MANY_ROWS", many_rows)
     net, x = network(tower(net_arch, activation=activation)), inputs()
     modules = [
         fill(torch_module(net_arch, activation), net.weights[p], net.statistics[p]).train(training)
@@ -594,7 +601,7 @@ def test_a_compiled_network_computes_the_same(encoder):
 
 
 @pytest.mark.parametrize("num_outputs", [1, NUM_OUTPUTS])
-def test_few_outputs_and_their_derivatives(num_outputs):
+def test_a_transposed_layer_and_its_derivatives(num_outputs):
     generator = torch.Generator().manual_seed(1)
     shapes = (NUM_MEMBERS, 5, 7), (NUM_MEMBERS, 7, num_outputs), (NUM_MEMBERS, 1, num_outputs)
     x, weight, bias = (
@@ -602,8 +609,8 @@ def test_few_outputs_and_their_derivatives(num_outputs):
         for shape in shapes
     )
     expected = torch.baddbmm(bias, x, weight)
-    torch.testing.assert_close(layers_cpu.few_outputs(x, weight, bias), expected)
-    assert torch.autograd.gradcheck(layers_cpu.few_outputs, (x, weight, bias))
+    torch.testing.assert_close(layers_cpu.transposed_linear(x, weight, bias), expected)
+    assert torch.autograd.gradcheck(layers_cpu.transposed_linear, (x, weight, bias))
 
 
 @pytest.mark.parametrize(("arithmetic", "tolerance"), [(FP32, 1e-5), (BF16, 2e-2)])

@@ -170,7 +170,17 @@ def test_a_diverged_member_leaves_the_others_alone():
         assert torch.equal(chances, expected)
 
 
-@pytest.mark.parametrize("rate", [torch.tensor(0.5), torch.tensor([[0.0], [1.0]])])
+RATES = {
+    "of all": torch.tensor(0.5),
+    "of all, (1,)": torch.tensor([0.5]),
+    "of all, (1, 1)": torch.tensor([[0.5]]),
+    "of members": torch.tensor([[0.0], [1.0]]),
+    "of games": torch.linspace(0, 1, NUM_GAMES),
+    "of members' games": torch.linspace(0, 1, NUM_MEMBERS * NUM_GAMES).view(SHAPE),
+}
+
+
+@pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
 @both_ways
 def test_one_loop_chooses_as_the_formulas_do(plays_by, rate):
     generator = torch.Generator().manual_seed(0)

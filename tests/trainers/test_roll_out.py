@@ -8,6 +8,7 @@ import torch
 from batches import drawn
 
 from hpsearch.game import rules
+from hpsearch.game.random import uniform
 from hpsearch.trainers.algorithms import build_trainer
 from hpsearch.trainers.policies import LearnedPolicy
 from hpsearch.trainers.ranks import Ranks, Shards
@@ -285,6 +286,22 @@ def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorith
             assert torch.equal(seen.next_observation, rules.observe(seen.next_points))
             legal = learner.legal(seen.subset)
             assert legal.gather(2, seen.action[..., None]).all()
+
+
+def test_each_choice_of_a_move_has_random_numbers_of_its_own(tiny_config, monkeypatch):
+    trainer = build_trainer([tiny_config({"agent": "learn", "seed": seed}) for seed in (1, 2)])
+    stream, heard, choose = trainer.rollouts._stream, [], LearnedPolicy.with_log_prob
+    numbers = uniform(stream.keys, stream.counters, 16 * 6).view(2, 16, 3, 2)
+
+    def hear(policy, turn):
+        heard.append(turn.noise)
+        return choose(policy, turn)
+
+    monkeypatch.setattr(LearnedPolicy, "with_log_prob", hear)
+    next(trainer.rollouts.play(1, looks_ahead=True))
+    of_host, of_agent = numbers[:, :8], numbers[:, 8:]
+    expected = [of_host[:, :, 0], of_host[:, :, 1], *of_agent.unbind(2)]
+    assert all(torch.equal(*pair) for pair in zip(heard, expected, strict=True))
 
 
 @BOTH_ALGORITHMS

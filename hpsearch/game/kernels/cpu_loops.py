@@ -473,8 +473,8 @@ def step(
     """Play one move in every game, and start again those that ended.
 
     ``subset_bits`` is by action, the other shapes are as in `GameState`, `Backend.step` and `Step`.
-    Only rows that held points before the move or after it are touched. Where moves are illegal,
-    nothing is played; returned is the number of the first such game, p * B + b, or else -1.
+    Only rows that held points before the move or after it are touched. Return the number of the
+    first game with an illegal move, p * B + b, where nothing is played then, or else -1.
     """
     num_members, num_games, num_points, dimension = points.shape
     for p in range(num_members):

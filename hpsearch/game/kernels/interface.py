@@ -157,20 +157,20 @@ def _compiled(
     return compiled
 
 
-class _Shared(local):
-    """How many threads share the loops that this thread starts; 0 before the first one."""
+class _NumbaThreads(local):
+    """How many threads numba was told to use for what this thread starts; 0 before that."""
 
-    by = 0
+    count = 0
 
 
-_shared = _Shared()
+_numba_threads = _NumbaThreads()
 
 
 def _share_threads(num_threads: int) -> None:
-    if _shared.by == num_threads:  # to tell numba once more would take longer than many a loop
+    if _numba_threads.count == num_threads:  # to tell numba takes longer than a short loop
         return
-    _shared.by = num_threads
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.
     if torch.get_num_threads() != num_threads:
         torch.set_num_threads(num_threads)
+    _numba_threads.count = num_threads

@@ -22,6 +22,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.population.operators.base import check_members, check_shares, child, normal, scratch
 from hpsearch.trainers.config.weight_layout import POLICY, num_actions
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import Policy, Position, choose, features_of, legal_values, softmax
 
 NUM_PASSES = 16  # backward passes at most that tell what matters to a mutation, K
@@ -174,7 +175,7 @@ def visited(
     games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)
     features, legal = [], []
     for _ in range(num_moves):
-        noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4)).split(2, dim=2)
+        noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE)).chunk(2, dim=2)
         # The games continue in place.
         position = Position.of(games.points.clone())
         action, subset, axis = choose(host, agent, position, noise, exploration)
