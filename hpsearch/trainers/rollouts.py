@@ -270,13 +270,13 @@ class Rollouts(Generic[L]):
         self, group: GameGroup[L], now: Position, noise: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the host's action, the agent's axis and what `Transitions.log_prob` is."""
-        of_host, of_agent = (self._own(group, numbers) for numbers in noise[:2])
         position = now.map(partial(self._own, group))
+        numbers = [self._own(group, of_choice) for of_choice in noise[:2]]
         learner, host, agent = group.learner, group.host, group.agent
         rate = learner.exploration(self._step)
         own = _Drawing(host if learner.name == "host" else agent)
         host, agent = (own, agent) if learner.name == "host" else (host, own)
-        action, _, axis = policies.choose(host, agent, position, (of_host, of_agent), (rate, rate))
+        action, _, axis = policies.choose(host, agent, position, numbers, (rate, rate))
         return action, axis, own.log_prob
 
     def _count(self, done: Tensor) -> None:
