@@ -15,12 +15,14 @@ from torch import Tensor
 
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.trainers import policies
 from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, players
 from hpsearch.trainers.config.common import PlayerConfig
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import member_stream, prefixed
+from hpsearch.trainers.networks import MANY_GAMES
 from hpsearch.trainers.opponents import Draws, SavedPlayer, Snapshots, load_opponent
 from hpsearch.trainers.policies import NUMBERS_A_CHOICE, Policy, Position, Turn
 from hpsearch.trainers.ranks import Ranks
@@ -234,7 +236,19 @@ class Rollouts(Generic[L]):
         # In one piece for each choice, so that loops on a CPU need no copies in each move.
         of_choices = noise.permute(3, 0, 1, 2, 4).contiguous()
         for of_move in zip(*(each.unbind() for each in of_choices), strict=True):
-            yield self._play(of_move, looks_ahead)
+            with threads(self._num_threads()):
+                moves = self._play(of_move, looks_ahead)
+            yield moves
+
+    def _num_threads(self) -> int:
+        """Return by how many threads a move is played.
+
+        By one where a job's network has one, too, and games are few: to wake others for short loops
+        would take longer than they save.
+        """
+        num_members, num_games = self.fused_game.lengths.shape
+        is_by_one = THREADS_MAY_CHANGE.is_set() and num_members == 1 and num_games < MANY_GAMES
+        return 1 if is_by_one else torch.get_num_threads()
 
     @torch.no_grad()
     def _play(self, noise: Sequence[Tensor], looks_ahead: bool) -> tuple[Transitions, ...]:

@@ -5,6 +5,7 @@ from itertools import cycle, product
 import pytest
 import torch
 
+from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import interface
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE, threads
 from hpsearch.trainers import kernel_cache, layers_cpu, policies, products_cpu
@@ -55,7 +56,9 @@ def assert_equal(states):
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("num_members", "num_games"), [(1, MANY_GAMES), (2, MANY_GAMES), (2, 32)])
+@pytest.mark.parametrize(
+    ("num_members", "num_games"), [(1, MANY_GAMES), (2, MANY_GAMES), (1, 32), (2, 32)]
+)
 def test_training_is_the_same_to_the_last_digit(
     tiny_config, net, algorithm, num_members, num_games
 ):
@@ -63,6 +66,24 @@ def test_training_is_the_same_to_the_last_digit(
     changes |= {"host.rollout_size": num_games}
     config = tiny_config({**SIZES, **ALGORITHMS[algorithm], **changes}, algorithm)
     assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
+
+
+def test_a_single_member_plays_few_games_by_one_thread(tiny_config, monkeypatch):
+    numbers, step = [], FusedGame.step
+
+    def watched(*given):
+        numbers.append(torch.get_num_threads())
+        return step(*given)
+
+    monkeypatch.setattr(FusedGame, "step", watched)
+    with threads(2):
+        for num_members, num_games in ((1, 8), (2, 8), (1, MANY_GAMES)):
+            changes = {**SIZES, **ALGORITHMS["dqn"], "host.rollout_size": num_games}
+            config = tiny_config(changes)
+            rollouts = build_trainer([config] * num_members).rollouts
+            next(rollouts.play(1, looks_ahead=False))
+            assert torch.get_num_threads() == 2
+    assert numbers == [1, 2, 2]
 
 
 def test_so_are_the_values_of_many_games(tiny_config):
