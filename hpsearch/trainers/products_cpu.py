@@ -27,8 +27,8 @@ NONE, RELU, TANH = 0, 1, 2
 KINDS: Final[dict[Activation, int]] = {"none": NONE, "relu": RELU, "tanh": TANH}
 
 FEW: Final = 12
-"""outputs below which a layer is quicker in a loop by one thread: oneDNN takes longer to prepare
-256 rows of 256 inputs than to multiply them"""
+"""outputs below which a member's layer is quicker in a loop by one thread (oneDNN takes longer to
+prepare 256 rows of 256 inputs than to multiply them), and a layer of all members transposed"""
 
 NARROW: Final = 32
 """rows or columns below which a product of derivatives is quicker by MKL on any processor; a row's

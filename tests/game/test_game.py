@@ -9,6 +9,7 @@ import torch
 
 from hpsearch import game
 from hpsearch.game.kernels import BACKENDS, cpu
+from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 
 
 def test_exported_names():
@@ -45,13 +46,17 @@ assert torch.get_num_threads() == 1, torch.get_num_threads()
 """
 
 
-def test_kernels_use_as_many_threads_as_torch_may():
+@pytest.mark.parametrize("may_change", [False, True])
+def test_kernels_use_as_many_threads_as_torch_may(may_change):
+    if may_change:
+        THREADS_MAY_CHANGE.set()
     before = torch.get_num_threads()
     try:
-        for num_threads in (1, 2, 3, 3, 1, 2):
+        for num_threads in (2, 1, 2, 3, 3, 1):
             torch.set_num_threads(num_threads)
             cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
-            if num_threads > 1:  # one thread runs a program that knows of no others
+            # One thread that stays alone runs a program that knows of no others.
+            if num_threads > 1 or may_change:
                 assert numba.get_num_threads() == min(num_threads, numba.config.NUMBA_NUM_THREADS)
             assert torch.get_num_threads() == num_threads
     finally:
