@@ -6,9 +6,8 @@ Trainers of many sizes, each with one thread, with as many as there are cores, w
 they wait (OMP_WAIT_POLICY=PASSIVE) or spin first (GOMP_SPINCOUNT), and with those that a job has,
 whose number follows what other programs leave. A contender has two processes of its own: one trains
 alone, then both train beside each other. Contenders take turns for each size, each time once the
-machine has nothing else to do, and the median of the repetitions counts, because the best of many
-runs is partly luck. Rows are appended to reports/benchmarks/threads.csv; `threads_page` shows the
-newest.
+machine has nothing else to do. Each repetition's rows are appended to
+reports/benchmarks/threads.csv; `threads_page` shows the newest.
 """
 
 import argparse
@@ -17,11 +16,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import page
@@ -31,7 +29,7 @@ import torch
 from configurations import Plain, dqn_config, ppo_config
 
 from hpsearch.cluster.job_training import STRIDE_SECONDS
-from hpsearch.cluster.machine import num_cores
+from hpsearch.cluster.machine import keep_freed_memory, num_cores
 from hpsearch.cluster.threads import SPIN_LONG, useful_threads
 from hpsearch.cluster.training_threads import TrainingThreads
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
@@ -49,9 +47,11 @@ CONTENDERS: Mapping[str, Mapping[str, str]] = {
     JOB: SPIN_LONG,
 }
 """by name, the environment of its processes; all: as many threads as there are cores"""
-SETTLING_SECONDS, SECONDS = 2.0, 1.5
-"""for which a process trains at a time, before its steps count and while they do: a job has to
-notice first what runs beside it, between two steps that may take half a second"""
+SECONDS = 1.5
+"""for which a process trains at a time while its steps count"""
+SETTLING_SECONDS, JOB_SETTLING_SECONDS = 0.5, 2.0
+"""for which it trains before: a job has to notice first what runs beside it, between two steps that
+may take half a second"""
 QUIET_PERCENT, QUIET_SECONDS = 12.0, 0.2
 """what others may use of the cores when a process begins to train, measured for so long"""
 FIRST_STEPS = {"dqn": 12, "ppo": 1}
@@ -65,7 +65,7 @@ class Case:
     batch: int
     members: int
 
-    def about(self, repeats: int) -> dict[str, object]:
+    def about(self, repetition: str) -> dict[str, object]:
         return {
             "case": self.algorithm,
             "net_arch": json.dumps(self.net_arch),
@@ -73,7 +73,7 @@ class Case:
             "members": self.members,
             "product": self.members * self._config(0).largest_product(),
             "chosen": JOB,
-            "repeats": repeats,
+            "repeats": repetition,
         }
 
     def useful_threads(self) -> int:
@@ -150,7 +150,9 @@ class Worker:
 
 def work(name: str) -> None:
     """Answer each line: a case's number builds it, null trains it; answers are steps a second."""
+    keep_freed_memory()  # as jobs do
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", num_cores())))
+    settling_seconds = JOB_SETTLING_SECONDS if name == JOB else SETTLING_SECONDS
     for line in sys.stdin:
         number = json.loads(line)
         if number is not None:
@@ -161,7 +163,7 @@ def work(name: str) -> None:
             trainer.train(FIRST_STEPS[case.algorithm])
             print(0.0, flush=True)
             continue
-        _train_for(SETTLING_SECONDS, trainer, threads)
+        _train_for(settling_seconds, trainer, threads)
         print(_train_for(SECONDS, trainer, threads), flush=True)
 
 
@@ -182,19 +184,19 @@ def _wait_for_quiet(patience: float) -> None:
         pass
 
 
-Speeds = Mapping[str, tuple[float, float]]
+Speeds = dict[str, tuple[float, float]]
 
 
 def measured(
     number: int, workers: Mapping[str, Sequence[Worker]], repeats: int, patience: float
-) -> Speeds:
-    """Return steps a second by contender: of a process alone, and the mean of two beside."""
+) -> Iterator[Speeds]:
+    """Yield for each repetition steps a second by contender: of one alone, the mean of two."""
     for pair in workers.values():
         for worker in pair:
             worker.tell(number)
             worker.answer()
-    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
     for repeat in range(repeats):
+        speeds: Speeds = {}
         for name in list(workers)[:: 1 if repeat % 2 == 0 else -1]:
             first, second = workers[name]
             _wait_for_quiet(patience)
@@ -203,13 +205,8 @@ def measured(
             _wait_for_quiet(patience)
             for worker in (first, second):
                 worker.tell(None)
-            beside = (first.answer() + second.answer()) / 2
-            runs[name].append((alone, beside))
-    speeds: dict[str, tuple[float, float]] = {}
-    for name, repetitions in runs.items():
-        alone_speeds, beside_speeds = zip(*repetitions, strict=True)
-        speeds[name] = median(alone_speeds), median(beside_speeds)
-    return speeds
+            speeds[name] = alone, (first.answer() + second.answer()) / 2
+        yield {name: speeds[name] for name in workers}
 
 
 def main() -> None:
@@ -228,16 +225,16 @@ def main() -> None:
         return
     workers = {name: (Worker(name, own), Worker(name, own)) for name, own in CONTENDERS.items()}
     for number in options.cases:
-        case = CASES[number]
-        about = rows.context("cpu", num_cores()) | case.about(options.repeats)
-        table = [
-            about | {"contender": name, "alone": f"{alone:.4g}", "beside": f"{beside:.4g}"}
-            for name, (alone, beside) in measured(
-                number, workers, options.repeats, options.patience
-            ).items()
-        ]
-        rows.append(options.out / "threads.csv", table)
-        print(*(tuple(row.values())[7:] for row in table), sep="\n", flush=True)
+        repetitions = measured(number, workers, options.repeats, options.patience)
+        for repeat, speeds in enumerate(repetitions, start=1):
+            about = rows.context("cpu", num_cores())
+            about |= CASES[number].about(f"{repeat} of {options.repeats}")
+            table = [
+                about | {"contender": name, "alone": f"{alone:.4g}", "beside": f"{beside:.4g}"}
+                for name, (alone, beside) in speeds.items()
+            ]
+            rows.append(options.out / "threads.csv", table)
+            print(*(tuple(row.values())[7:] for row in table), sep="\n", flush=True)
     for pair in workers.values():
         for worker in pair:
             worker.end()

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 Row = Mapping[str, str]
+Runs = dict[str, list[Row]]
+"""of a case: by contender, a row for each repetition, in their order"""
 
 HEAD = """## threads
 
@@ -16,8 +18,10 @@ or with as many as there are cores, which sleep while they wait or first spin so
 (GOMP_SPINCOUNT). **Bold** is what a job does where no number is asked for: at most one thread for
 each 4 million multiplications of the largest matrix product of an update (`useful_threads`), which
 spin 10,000 times, and fewer while other programs need the cores (`TrainingThreads`). The last
-columns say how fast that is as a share of the fastest, alone and beside. Load is that of other
-users too: the processes were measured with a higher priority than theirs.
+columns say how fast that is as a share of the best other choice, alone and beside. Which one that
+is, all other repetitions say: the fastest of several in the same repetition is partly lucky. Until
+2b528b2b, where rows are medians, the share is of the fastest choice. Load is that of other users
+too: the processes were measured with a higher priority than theirs.
 """
 
 
@@ -30,17 +34,17 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
 
 def _part(last: Row, table: Sequence[Row]) -> str:
     same = ("machine", "commit", "date")
-    cases: dict[tuple[str, ...], dict[str, Row]] = {}
+    cases: dict[tuple[str, ...], Runs] = {}
     for row in table:
         if all(row[name] == last[name] for name in same):
             case = (row["case"], row["net_arch"], row["batch"], row["members"])
-            cases.setdefault(case, {})[row["contender"]] = row
-    ordered = sorted(cases.items(), key=lambda item: int(next(iter(item[1].values()))["product"]))
+            cases.setdefault(case, {}).setdefault(row["contender"], []).append(row)
+    ordered = sorted(cases.items(), key=lambda item: int(_first(item[1])["product"]))
     names = list(ordered[0][1])
     header = ["trainer", "net_arch", "batch", "members", "product", *names, "alone", "beside"]
     lines = [[*case, *_cells(runs)] for case, runs in ordered]
     shares = {
-        how: statistics.median(_share(runs, how) for _, runs in ordered)
+        how: statistics.median(share_of_best(runs, how) for _, runs in ordered)
         for how in ("alone", "beside")
     }
     rows = [header, ["---"] * len(header), *lines]
@@ -53,15 +57,37 @@ def _part(last: Row, table: Sequence[Row]) -> str:
     )
 
 
-def _cells(runs: Mapping[str, Row]) -> list[str]:
-    chosen = next(iter(runs.values()))["chosen"]
-    marks = {name: "**" if name == chosen else "" for name in runs}
-    speeds = [f"{marks[n]}{row['alone']} / {row['beside']}{marks[n]}" for n, row in runs.items()]
-    product = f"{int(next(iter(runs.values()))['product']) / 1e6:.0f} M"
-    return [product, *speeds, *(f"{_share(runs, how):.0%}" for how in ("alone", "beside"))]
+def _cells(runs: Runs) -> list[str]:
+    marks = {name: "**" if name == _first(runs)["chosen"] else "" for name in runs}
+    speeds = [
+        f"{m}{_speed(r, 'alone'):.4g} / {_speed(r, 'beside'):.4g}{m}"
+        for m, r in zip(marks.values(), runs.values(), strict=True)
+    ]
+    product = f"{int(_first(runs)['product']) / 1e6:.0f} M"
+    return [product, *speeds, *(f"{share_of_best(runs, how):.0%}" for how in ("alone", "beside"))]
 
 
-def _share(runs: Mapping[str, Row], how: str) -> float:
-    """Return the speed of what is chosen, as a share of the fastest."""
-    chosen = next(iter(runs.values()))["chosen"]
-    return float(runs[chosen][how]) / max(float(row[how]) for row in runs.values())
+def share_of_best(runs: Runs, how: str) -> float:
+    """Return the speed of what is chosen, as a share of the best other choice.
+
+    The best in a repetition is the one that is fastest in the median of all others, and the share
+    is the median of the repetitions. Of a single one it is the share of the fastest.
+    """
+    chosen = _first(runs)["chosen"]
+    if len(runs[chosen]) == 1:
+        return _speed(runs[chosen], how) / max(_speed(own, how) for own in runs.values())
+    others = [name for name in runs if name != chosen]
+    shares = []
+    for n, row in enumerate(runs[chosen]):
+        speeds = {name: _speed([*runs[name][:n], *runs[name][n + 1 :]], how) for name in others}
+        best = max(others, key=speeds.__getitem__)
+        shares.append(float(row[how]) / float(runs[best][n][how]))
+    return statistics.median(shares)
+
+
+def _speed(rows: Sequence[Row], how: str) -> float:
+    return statistics.median(float(row[how]) for row in rows)
+
+
+def _first(runs: Runs) -> Row:
+    return next(iter(runs.values()))[0]
