@@ -48,14 +48,15 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
     """
     alike: dict[Hashable, dict[str, SavedPlayer]] = {}
     for name, player in players.items():
-        rate = player.config.evaluation.er if sampled else None
-        how = rate, player.net.structure, player.net.arithmetic.precision, player.style
+        config, net = player.config, player.net
+        rate = config.evaluation.er if sampled else None
+        how = rate, net.structure, net.arithmetic.precision, config.plays_by
         alike.setdefault(how, {})[name] = player
     groups = []
     for bank in alike.values():
         first = next(iter(bank.values()))
         net = _stacked(list(bank.values()))
-        policy: policies.Policy = policies.LearnedPolicy(net, first.style.plays_by)
+        policy: policies.Policy = policies.LearnedPolicy(net, first.config.plays_by)
         if sampled:
             policy = policies.FixedRatePolicy(policy, first.config.evaluation.er)
         groups.append(PlayerGroup(tuple(bank), policy))

@@ -69,7 +69,7 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             strengths = _number(strength, first)
             return weights.gaussian_mutation(first, strength=strengths, stream=stream)
         case options.SafeMutation(bound=bound):
-            draws_moves = parents[0].style.rate > 0
+            draws_moves = parents[0].config.plays_by == "probabilities"
             how = safe_mutation.policy_change if draws_moves else safe_mutation.greedy_change
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation.safe_mutation(first, seen, bound=most, measure=how, stream=stream)
@@ -122,7 +122,7 @@ def _met_positions(role: str, players: Sequence[SavedPlayer], seed: int) -> MetP
     parts = []
     for player in players:
         own: Policy = player.policy
-        rate = torch.full((1,), player.style.rate, device=device)
+        rate = torch.full((1,), player.policy.own_rate, device=device)
         for name in player.config.measured_against()[role]:
             part = visited(
                 role,

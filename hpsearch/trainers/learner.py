@@ -15,7 +15,7 @@ from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import Update, build_optimizer, clipping
 from hpsearch.trainers.optim.reference import TargetWeights
-from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
+from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of
 from hpsearch.trainers.ranks import Ranks, Shards
 
 
@@ -73,7 +73,6 @@ class Learner:
     Attributes:
         name: "host" or "agent".
         net: from features to what the role plays by.
-        style: how the role plays by its network.
         gamma, max_grad_norm: float32 (P,).
         trainable: bool (P,), whether updates move the weights.
         gradients: float32 (P, W), of the last update, before they are clipped.
@@ -88,7 +87,7 @@ class Learner:
         self.ranks, self.shards = ranks, Shards.of(configs[0].shards, ranks)
         roles = [config.learning()[name] for config in configs]
         self.name = name
-        self.style = style(configs[0])
+        self._plays_by = configs[0].plays_by
         seeds = [config.seed for config in configs]
         self.net = build_net(name, configs[0], seeds, device, ranks)
         self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
@@ -106,7 +105,7 @@ class Learner:
         raise NotImplementedError
 
     def policy(self, net: Network) -> LearnedPolicy:
-        return LearnedPolicy(net, self.style.plays_by)
+        return LearnedPolicy(net, self._plays_by)
 
     def features(self, observation: Tensor, action: Tensor) -> Tensor:
         """Return what the network sees of positions (P, R, F) and the host's ``action`` (P, R).

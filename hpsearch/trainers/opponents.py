@@ -22,7 +22,7 @@ from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
 from hpsearch.trainers.config.players import DynamicSync, OpponentPool, PrioritisedChoice
 from hpsearch.trainers.members import column, rows_of
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import LearnedPolicy, Style, build_net, draw, style
+from hpsearch.trainers.policies import LearnedPolicy, build_net, draw
 from hpsearch.trainers.ranks import ALONE, Ranks
 
 
@@ -35,13 +35,9 @@ class SavedPlayer:
     net: Network
 
     @cached_property
-    def style(self) -> Style:
-        return style(self.config)
-
-    @cached_property
     def policy(self) -> LearnedPolicy:
         """How it plays, with the weights that it was saved with."""
-        return LearnedPolicy(self.net, self.style.plays_by)
+        return LearnedPolicy(self.net, self.config.plays_by)
 
 
 def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:

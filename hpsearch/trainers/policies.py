@@ -99,6 +99,11 @@ class LearnedPolicy:
     net: Network
     plays_by: PlaysBy  # what the outputs are; by values, actions are drawn alike often
 
+    @property
+    def own_rate(self) -> float:
+        """Return how often it draws an action while it is not asked to explore."""
+        return 1.0 if self.plays_by == "probabilities" else 0.0
+
     def __call__(self, turn: Turn) -> Tensor:
         return self.with_log_prob(turn)[0]
 
@@ -218,17 +223,6 @@ def draw(weights: Tensor, noise: Tensor) -> Tensor:
     # In float64 noise < 1 stays below 1 as a product: what has weight 0 is never drawn.
     cumulated = weights.double().cumsum(dim=-1)
     return (cumulated > noise[..., None] * cumulated[..., -1:]).to(torch.uint8).argmax(dim=-1)
-
-
-@dataclass(frozen=True)
-class Style:
-    plays_by: PlaysBy
-    rate: float  # how often it draws one while it is not asked to explore
-
-
-def style(config: CommonConfig) -> Style:
-    """Return how roles play: Q-learning its best action, an actor-critic by probabilities."""
-    return Style(config.plays_by, rate=1.0 if config.plays_by == "probabilities" else 0.0)
 
 
 def build_net(

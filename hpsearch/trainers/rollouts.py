@@ -144,17 +144,15 @@ class Roles(Generic[L]):
                 return policies.ScriptedPolicy(script)
         learner = self._learners[role]
         if role not in self.snapshots or isinstance(player, players.ListedPlayer):
-            return policies.FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
+            return _at_own_rate(learner.policy(learner.net))
         net = self.snapshots[role].net
-        policy = policies.FixedRatePolicy(learner.policy(net), learner.style.rate)
-        return policies.RegroupedPolicy(policy, net.weights.shape[0])
+        return policies.RegroupedPolicy(_at_own_rate(learner.policy(net)), net.weights.shape[0])
 
     def _saved(self, role: str, path: str) -> Policy:
         if (role, path) not in self.saved_players:
             player = load_opponent(Path(path), role, self._config, self._device)
             self.saved_players[role, path] = player
-        saved = self.saved_players[role, path]
-        return policies.FixedRatePolicy(policies.RegroupedPolicy(saved.policy, 1), saved.style.rate)
+        return policies.RegroupedPolicy(_at_own_rate(self.saved_players[role, path].policy), 1)
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -170,6 +168,10 @@ class Roles(Generic[L]):
         for role, snapshots in self.snapshots.items():
             tensors |= prefixed(f"{role}.snapshots", snapshots.settings())
         return tensors
+
+
+def _at_own_rate(policy: policies.LearnedPolicy) -> policies.FixedRatePolicy:
+    return policies.FixedRatePolicy(policy, policy.own_rate)
 
 
 class _Drawing:

@@ -114,7 +114,7 @@ def test_a_saved_player_says_how_it_plays(saved, algorithm, rate):
     """Q-learning its best action, an actor-critic by its probabilities."""
     _, path = saved(algorithm)
     for role in ("host", "agent"):
-        assert load_player(path, role, CPU).style.rate == rate
+        assert load_player(path, role, CPU).policy.own_rate == rate
 
 
 @every_algorithm
@@ -236,7 +236,7 @@ def test_a_saved_player_is_an_opponent(saved, tiny_config, algorithm, of, role):
     player = load_player(path, other, CPU)
     # Whatever exploration the learner asks for.
     for asked in (0.0, 1.0):
-        expected = play(player.policy, other, 1, player.style.rate)[0]
+        expected = play(player.policy, other, 1, player.policy.own_rate)[0]
         assert torch.equal(
             play(policy, other, NUM_MEMBERS, asked), expected.expand(NUM_MEMBERS, -1)
         )
