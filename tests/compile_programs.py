@@ -42,9 +42,9 @@ SIZES = {
     "100x10": {"N": 100, "D": 10, "ROWS": 128, "BLOCK": 1, "REPOSITION": True},
 }
 POINTERS = {
-    "*i32": ("points", "next_points", "lengths", "next_lengths", "result"),
+    "*i32": ("points", "next_points", "lengths", "result"),
     "*i64": ("starts", "keys", "lanes", "counters", "actions", "axes", "subsets"),
-    "*i1": ("done", "truncated", "capped"),
+    "*i1": ("done", "truncated", "last", "capped"),
     "*fp32": ("reward", "observation", "next_observation"),
 }
 TYPES = {name: kind for kind, names in POINTERS.items() for name in names}

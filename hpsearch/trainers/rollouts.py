@@ -194,7 +194,7 @@ class Rollouts(Generic[L]):
     def __init__(self, configs: Sequence[CommonConfig], roles: Roles[L], step: Tensor) -> None:
         """Begin the games; exploration follows ``step`` int64 (P,), which changes in place."""
         config, seeds = configs[0], [member.seed for member in configs]
-        self._roles, self._step, self._max_steps = roles, step, config.max_steps
+        self._roles, self._step = roles, step
         self._device = step.device
         backend = default_backend(step.device)
         self.kernel = BACKENDS[backend]
@@ -278,7 +278,7 @@ class Rollouts(Generic[L]):
             next_subset=torch.zeros_like(action),
             done=step.done,
             truncated=step.truncated,
-            last=step.truncated | (step.length >= self._max_steps),
+            last=step.last,
         )
         return tuple(self._seen(group, moves, noise, looks_ahead) for group in self._roles.groups)
 

@@ -58,14 +58,15 @@ def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
                 expected = rules.reposition(expected)
             assert torch.equal(step.next_points[p, b], expected)
             assert step.done[p, b] == rules.is_over(expected)
-            assert step.length[p, b] == before["lengths"][p, b] + 1
-            assert step.truncated[p, b] == (step.length[p, b] == 6 and not step.done[p, b])
+            length = before["lengths"][p, b] + 1
+            assert step.last[p, b] == (length == 6)
+            assert step.truncated[p, b] == (length == 6 and not step.done[p, b])
             if step.done[p, b] or step.truncated[p, b]:
                 assert game.lengths[p, b] == 0
                 assert game.starts[p, b] == before["starts"][p, b] + 1
             else:
                 assert torch.equal(game.points[p, b], expected)
-                assert game.lengths[p, b] == step.length[p, b]
+                assert game.lengths[p, b] == length
                 assert game.starts[p, b] == before["starts"][p, b]
         num_done += int(step.done.sum())
         num_truncated += int(step.truncated.sum())

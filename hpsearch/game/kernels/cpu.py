@@ -91,7 +91,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     next_points = torch.full_like(state.points, rules.PADDING)
     next_observation = torch.full_like(state.observation, float(rules.PADDING))
     done, truncated = np.empty(shape, np.bool_), np.empty(shape, np.bool_)
-    length, reward = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    last, reward = np.empty(shape, np.bool_), np.empty(shape, np.float32)
     points, lengths, starts, keys, lanes, observation = (tensor.numpy() for tensor in state)
     illegal = cpu_loops.step(
         points,
@@ -110,7 +110,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         next_points.numpy(),
         done,
         truncated,
-        length,
+        last,
         reward,
         next_observation.numpy(),
         unrolled(config.dimension),
@@ -125,7 +125,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         next_points=next_points,
         done=torch.from_numpy(done),
         truncated=torch.from_numpy(truncated),
-        length=torch.from_numpy(length),
+        last=torch.from_numpy(last),
         reward=torch.from_numpy(reward),
         next_observation=next_observation,
     )

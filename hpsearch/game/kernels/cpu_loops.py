@@ -465,7 +465,7 @@ def step(
     next_points: Int32s,
     done: Bools,
     truncated: Bools,
-    next_lengths: Int32s,
+    last: Bools,
     reward: Floats,
     next_observation: Floats,
     coordinates: Coordinates,
@@ -493,8 +493,9 @@ def step(
         count, capped = _move_rows(moved, num_before, subset, axes[p, b], reposition, coordinates)
         length = lengths[p, b] + 1
         is_done = count <= 1 and not capped
-        is_truncated = (capped or length >= max_steps) and not is_done
-        next_lengths[p, b], done[p, b], truncated[p, b] = length, is_done, is_truncated
+        is_last = capped or length >= max_steps
+        is_truncated = is_last and not is_done
+        done[p, b], truncated[p, b], last[p, b] = is_done, is_truncated, is_last
         reward[p, b] = _host_reward(reward_kind, num_before - count, num_points, is_done)
         if observes:
             scale_rows(moved, count, seen_next[p, b], coordinates)

@@ -100,7 +100,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         next_points=torch.empty_like(state.points),
         done=torch.empty_like(state.lengths, dtype=torch.bool),
         truncated=torch.empty_like(state.lengths, dtype=torch.bool),
-        length=torch.empty_like(state.lengths),
+        last=torch.empty_like(state.lengths, dtype=torch.bool),
         reward=torch.empty_like(state.lengths, dtype=torch.float32),
         next_observation=torch.empty_like(state.observation),
     )

@@ -421,7 +421,7 @@ def step(
     next_points: tl.tensor,
     done: tl.tensor,
     truncated: tl.tensor,
-    next_lengths: tl.tensor,
+    last: tl.tensor,
     reward: tl.tensor,
     next_observation: tl.tensor,
     num_games: tl.tensor,
@@ -457,14 +457,15 @@ def step(
     moved, capped = _move(present, subset, axis, REPOSITION, D, ROWS)
     num_left = count_points(moved)
     ends_well = (num_left <= 1) & ~capped
-    ends_early = (capped | (length >= max_steps)) & ~ends_well
+    is_last = capped | (length >= max_steps)
+    ends_early = is_last & ~ends_well
     ended = ends_well | ends_early
 
     places = canonical_places(moved, D, ROWS)
     store_points(next_points, games, inside, moved, places, N, D, ROWS)
     tl.store(done + games, ends_well, mask=inside)
     tl.store(truncated + games, ends_early, mask=inside)
-    tl.store(next_lengths + games, length, mask=inside)
+    tl.store(last + games, is_last, mask=inside)
     host_reward = _host_reward(REWARD, count_points(present) - num_left, ends_well, N)
     tl.store(reward + games, host_reward, mask=inside)
     if OBSERVES:

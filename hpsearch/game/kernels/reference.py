@@ -24,7 +24,8 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     length = state.lengths + 1
     # A capped game is not done: points that saturated may have merged.
     done = rules.is_over(next_points) & ~capped
-    truncated = (capped | (length >= config.max_steps)) & ~done
+    last = capped | (length >= config.max_steps)
+    truncated = last & ~done
     reward = rules.reward_function(config.reward)(state.points, next_points, done)
     next_observation = torch.empty_like(state.observation)
     if state.observes:
@@ -44,4 +45,4 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     state.lengths.copy_(torch.where(ended, 0, length))
     if state.observes:
         state.observation.copy_(observe(state.points))
-    return Step(next_points, done, truncated, length, reward, next_observation)
+    return Step(next_points, done, truncated, last, reward, next_observation)
