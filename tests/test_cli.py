@@ -116,6 +116,12 @@ def test_the_version_is_the_packages():
     assert done.stdout == f"hpsearch {__version__}\n"
 
 
+def test_python_runs_the_package_as_the_command():
+    module = [sys.executable, "-m", "hpsearch", "ls", "--nonsense"]
+    done = subprocess.run(module, capture_output=True, text=True)
+    assert done.stderr == hpsearch(Path(), "ls", "--nonsense", code=done.returncode).stderr
+
+
 def test_validate_shows_a_configuration_that_can_be_run(tmp_path):
     write_study(tmp_path)
     text = hpsearch(tmp_path, "validate", "study.yaml").stdout

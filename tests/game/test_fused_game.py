@@ -131,12 +131,12 @@ def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
     game.points.copy_(torch.tensor([[limit, 0], [0, limit]], dtype=torch.int32))
     action, axis = torch.tensor([[0]]), torch.tensor([[0]])
     step = game.step(action, axis)  # (limit, 0) lies below (limit, limit): done, and exact
-    assert (step.done, step.truncated) == (True, False)
+    assert (step.done, step.truncated, step.last) == (True, False, False)
 
     game.points.copy_(torch.tensor([[limit, 1], [1, limit]], dtype=torch.int32))
     before = game.starts.clone()
     step = game.step(action, axis)  # both sums exceed the limit, so which is smaller is unknown
-    assert (step.done, step.truncated) == (False, True)
+    assert (step.done, step.truncated, step.last) == (False, True, True)
     assert torch.equal(game.starts, before + 1)
     assert not rules.is_capped(game.points)
 
