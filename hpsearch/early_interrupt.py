@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Final
 
 PROGRAMS: Final = ("hpsearch", "cli.py")  # names by which a command is started
+PACKAGE: Final = ("hpsearch", "__main__.py")  # a folder and a name: of python -m hpsearch
 INTERRUPTED: Final = 130  # the exit code in errors.py, which is not imported yet
 
 
@@ -21,7 +22,9 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 # Where it is ignored, as of what a shell starts in the background, it stays so.
 _IS_HEARD: Final = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-if _IS_HEARD and os.path.basename(sys.argv[0]) in PROGRAMS:
+_FOLDER, _NAME = os.path.split(sys.argv[0])
+_IS_COMMAND: Final = _NAME in PROGRAMS or (os.path.basename(_FOLDER), _NAME) == PACKAGE
+if _IS_HEARD and _IS_COMMAND:
     signal.signal(signal.SIGINT, _leave)
 
 

@@ -10,7 +10,11 @@ HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
 @pytest.mark.parametrize("module", ["argparse", "hpsearch.commands.run", "hpsearch.names"])
-def test_a_command_that_is_being_imported_ends_with_one_sentence(module):
+@pytest.mark.parametrize(
+    ("program", "started"),
+    [("/usr/bin/hpsearch", "hpsearch.cli"), ("/usr/lib/hpsearch/__main__.py", "hpsearch")],
+)
+def test_a_command_that_is_being_imported_ends_with_one_sentence(module, program, started):
     """The signal comes when a module that is named is about to be imported."""
     code = (
         "import os, runpy, signal, sys\n"
@@ -19,8 +23,8 @@ def test_a_command_that_is_being_imported_ends_with_one_sentence(module):
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "sys.argv = ['hpsearch', 'ls']\n"
-        "runpy.run_module('hpsearch.cli', run_name='__main__')\n"
+        f"sys.argv = [{program!r}, 'ls']\n"
+        f"runpy.run_module({started!r}, run_name='__main__')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")

@@ -69,7 +69,7 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
             strengths = _number(strength, first)
             return weights.gaussian_mutation(first, strength=strengths, stream=stream)
         case options.SafeMutation(bound=bound):
-            draws_moves = parents[0].config.plays_by == "probabilities"
+            draws_moves = parents[0].policy.own_rate > 0
             how = safe_mutation.policy_change if draws_moves else safe_mutation.greedy_change
             seen, most = _met_positions(role, parents, seed), _number(bound, first)
             return safe_mutation.safe_mutation(first, seen, bound=most, measure=how, stream=stream)

@@ -49,7 +49,7 @@ class Transitions(NamedTuple):
     """int64 (P, B): the host's action at ``next_points``, 0 where it is not asked for"""
     done: Tensor  # bool (P, B): the game is over
     truncated: Tensor  # bool (P, B): the game was broken off
-    last: Tensor  # bool (P, B): no further move was allowed, whether this one ended the game or not
+    last: Tensor  # bool (P, B): no further move was allowed, whether the game is done or not
 
 
 def stack(moves: Sequence[Transitions]) -> Transitions:

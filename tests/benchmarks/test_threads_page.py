@@ -14,10 +14,14 @@ def runs(**speeds: list[float]) -> dict[str, list[Row]]:
 def test_the_best_other_choice_is_that_of_the_other_repetitions() -> None:
     # In the first repetition "lucky" is the fastest, but in the others "steady" is.
     repetitions = runs(job=[9.0, 8.0, 10.0], steady=[10.0, 10.0, 10.0], lucky=[20.0, 5.0, 5.0])
-    # Of the others than the second or third, "lucky" has the median 12.5.
+    # Without the second or third repetition, the median of "lucky" is 12.5.
     assert share_of_best(repetitions, "alone") == pytest.approx(8 / 5)
     repetitions["lucky"][0] = repetitions["lucky"][1]
     assert share_of_best(repetitions, "alone") == pytest.approx(0.9)
+
+
+def test_a_job_is_not_compared_with_itself() -> None:
+    assert share_of_best(runs(job=[12.0] * 3, slow=[10.0] * 3), "alone") == pytest.approx(1.2)
 
 
 def test_of_one_repetition_the_share_is_of_the_fastest() -> None:

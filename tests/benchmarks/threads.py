@@ -225,10 +225,10 @@ def main() -> None:
         return
     workers = {name: (Worker(name, own), Worker(name, own)) for name, own in CONTENDERS.items()}
     for number in options.cases:
+        context = rows.context("cpu", num_cores())
         repetitions = measured(number, workers, options.repeats, options.patience)
         for repeat, speeds in enumerate(repetitions, start=1):
-            about = rows.context("cpu", num_cores())
-            about |= CASES[number].about(f"{repeat} of {options.repeats}")
+            about = context | CASES[number].about(f"{repeat} of {options.repeats}")
             table = [
                 about | {"contender": name, "alone": f"{alone:.4g}", "beside": f"{beside:.4g}"}
                 for name, (alone, beside) in speeds.items()

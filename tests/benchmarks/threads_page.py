@@ -18,10 +18,13 @@ or with as many as there are cores, which sleep while they wait or first spin so
 (GOMP_SPINCOUNT). **Bold** is what a job does where no number is asked for: at most one thread for
 each 4 million multiplications of the largest matrix product of an update (`useful_threads`), which
 spin 10,000 times, and fewer while other programs need the cores (`TrainingThreads`). The last
-columns say how fast that is as a share of the best other choice, alone and beside. Which one that
-is, all other repetitions say: the fastest of several in the same repetition is partly lucky. Until
-2b528b2b, where rows are medians, the share is of the fastest choice. Load is that of other users
-too: the processes were measured with a higher priority than theirs.
+columns compare it with the best other choice, alone and beside: in each repetition a job's speed is
+divided by that of the choice which is fastest in the median of the remaining repetitions, as the
+fastest in the same one is partly lucky, and the median of these ratios is shown. Of five
+repetitions it is rough: above 100 % a job need not be faster. A job trains for 2 s before its steps
+count, to notice what else runs, all others for 0.5 s. Up to 2b528b2b a choice has one row for all
+repetitions, and the job's is divided by the fastest, which may be its own. Load is that of other
+users too: the processes were measured with a higher priority than theirs.
 """
 
 
@@ -38,7 +41,11 @@ def _part(last: Row, table: Sequence[Row]) -> str:
     for row in table:
         if all(row[name] == last[name] for name in same):
             case = (row["case"], row["net_arch"], row["batch"], row["members"])
-            cases.setdefault(case, {}).setdefault(row["contender"], []).append(row)
+            runs = cases.setdefault(case, {})
+            if _is_later(row):
+                runs[row["contender"]].append(row)
+            else:  # measured again, if there are some
+                runs[row["contender"]] = [row]
     ordered = sorted(cases.items(), key=lambda item: int(_first(item[1])["product"]))
     names = list(ordered[0][1])
     header = ["trainer", "net_arch", "batch", "members", "product", *names, "alone", "beside"]
@@ -53,16 +60,16 @@ def _part(last: Row, table: Sequence[Row]) -> str:
     where = ", ".join(last[name] for name in same)
     return (
         f"### {where}, load {last['load']}\n\n{drawn}\n\n"
-        f"In the median case the choice is as fast as {said} of the best one.\n"
+        f"In the median case a job has {said} of the best choice's speed.\n"
     )
 
 
 def _cells(runs: Runs) -> list[str]:
-    marks = {name: "**" if name == _first(runs)["chosen"] else "" for name in runs}
-    speeds = [
-        f"{m}{_speed(r, 'alone'):.4g} / {_speed(r, 'beside'):.4g}{m}"
-        for m, r in zip(marks.values(), runs.values(), strict=True)
-    ]
+    speeds = []
+    for name, own in runs.items():
+        mark = "**" if name == own[0]["chosen"] else ""
+        alone, beside = _speed(own, "alone"), _speed(own, "beside")
+        speeds.append(f"{mark}{alone:.4g} / {beside:.4g}{mark}")
     product = f"{int(_first(runs)['product']) / 1e6:.0f} M"
     return [product, *speeds, *(f"{share_of_best(runs, how):.0%}" for how in ("alone", "beside"))]
 
@@ -87,6 +94,12 @@ def share_of_best(runs: Runs, how: str) -> float:
 
 def _speed(rows: Sequence[Row], how: str) -> float:
     return statistics.median(float(row[how]) for row in rows)
+
+
+def _is_later(row: Row) -> bool:
+    """Return whether a row is of a later repetition; those of older tables are of all at once."""
+    number, _, total = row["repeats"].partition(" of ")
+    return total != "" and number != "1"
 
 
 def _first(runs: Runs) -> Row:

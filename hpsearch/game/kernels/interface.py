@@ -47,7 +47,7 @@ class Step(NamedTuple):
     next_points: Tensor  # int32 (P, B, N, D)
     done: Tensor  # bool (P, B): at most one point is left
     truncated: Tensor  # bool (P, B): ended by max_steps or by a coordinate above 2^30, and not done
-    last: Tensor  # bool (P, B): no further move was allowed, whether this one ended the game or not
+    last: Tensor  # bool (P, B): no further move was allowed, whether the game is done or not
     reward: Tensor  # float32 (P, B): what the host gets for this move
     next_observation: Tensor
     """float32 (P, B, N * D), that of ``next_points``; (P, B, 0) where none is asked for."""
