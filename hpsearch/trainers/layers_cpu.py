@@ -341,21 +341,29 @@ class _TransposedLinear(torch.autograd.Function):
         return grad_x, torch.bmm(grad.mT, x).mT, grad.sum(dim=1, keepdim=True)
 
 
-def gradients(
-    shapes: Sequence[tuple[int, ...]],
-    tapes: Sequence[Sequence[Tape]],
-    grad_values: Sequence[Tensor],
-    out: Tensor,
-) -> Tensor:
-    """Fill ``out`` (P, W) with the derivatives of all weights, and return it.
+def gradient_views(shapes: Sequence[tuple[int, ...]], bank: Tensor) -> list[GradientViews]:
+    """Return of each member of a bank (P, W) where the derivatives of its weights are to lie.
 
-    They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
-    the ``tapes``. ``shapes`` are those of weight and bias of layer after layer, tower after tower.
+    ``shapes`` are those of weight and bias of layer after layer, tower after tower.
     """
     sizes = [prod(shape) for shape in shapes]
-    for member, weights in enumerate(out):
-        parts = zip(weights.split(sizes), shapes, strict=True)
-        gradient_views = [part.view(shape) for part, shape in parts]
+    return [
+        [part.view(shape) for part, shape in zip(weights.split(sizes), shapes, strict=True)]
+        for weights in bank
+    ]
+
+
+def gradients(
+    views: Sequence[GradientViews],
+    tapes: Sequence[Sequence[Tape]],
+    grad_values: Sequence[Tensor],
+) -> None:
+    """Fill the ``views`` of each member's derivatives by all weights.
+
+    They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
+    the ``tapes``.
+    """
+    for member, of_member in enumerate(views):
+        left = list(of_member)
         for of_tower, grad in reversed(list(zip(tapes, grad_values, strict=True))):
-            of_tower[member].derive(grad[member], gradient_views)
-    return out
+            of_tower[member].derive(grad[member], left)

@@ -104,6 +104,9 @@ class Network:
             self._views.append([view.detach().requires_grad_() for view in of_tower])
         # Of weight and bias, layer after layer, tower after tower, as they lie in the bank.
         self._shapes = [tuple(view.shape[1:]) for views in self._views for view in views]
+        # Where derivatives were written last, and views of it, as to make them takes time.
+        self._gradients: Tensor | None = None
+        self._gradient_views: list[layers_cpu.GradientViews] = []
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         uses_cpu = self.weights.device.type == "cpu"
         self._is_plain = uses_cpu and arithmetic.compile == "off" and arithmetic.precision != "bf16"
@@ -268,9 +271,18 @@ class Network:
             with torch.no_grad():
                 passes = [self._taped_pass(x, tower, training) for tower in towers]
             values, tapes = map(list, zip(*passes, strict=True))
-            return values, partial(layers_cpu.gradients, self._shapes, tapes)
+            return values, partial(self._pull_back, tapes)
         values = [self.update_pass(x, tower=tower, training=training) for tower in towers]
         return [value.detach() for value in values], partial(self.gradients, values)
+
+    def _pull_back(
+        self, tapes: list[list[layers_cpu.Tape]], grad_values: Sequence[Tensor], out: Tensor
+    ) -> Tensor:
+        if out is not self._gradients:
+            self._gradients = out
+            self._gradient_views = layers_cpu.gradient_views(self._shapes, out)
+        layers_cpu.gradients(self._gradient_views, tapes, grad_values)
+        return out
 
     def _taped_pass(
         self, x: Tensor, tower: int, training: bool
