@@ -10,8 +10,7 @@ from hpsearch.files import MAX_FILE, MAX_RECORD, contents, open_file, parse_json
 PREFIX = "step-"
 MANIFEST = "manifest.json"
 STATE = "state.json"
-TENSORS_SUFFIX = ".safetensors"
-TENSORS = f"tensors{TENSORS_SUFFIX}"
+TENSORS = "tensors.safetensors"
 PROGRAM_FILES = "program"  # folder that stands in place of tensors where a program was the trial
 
 

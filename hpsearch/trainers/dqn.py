@@ -207,7 +207,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         known = torch.ones_like(batch.known) if self._is_minimax(learner) else batch.known
         targets = Targets(batch.action, target, batch.weight, known, learner.huber_delta)
         loss, value, error = self._differentiate(learner.net, features, targets, learner.gradients)
-        numbers = learner.average(learner.gradients, {"loss": loss, "value": value})
+        numbers = learner.average({"loss": loss, "value": value})
         learner.descend(lr, self.step >= self.config.learning_starts, target_weights)
         learner.replay_buffer.reprioritise(batch.places, error)
         learner.statistics |= numbers

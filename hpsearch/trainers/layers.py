@@ -278,9 +278,7 @@ def _pool(features: Tensor, is_live: Tensor, how: str) -> Tensor:
 
 def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tensor:
     """Return float32 (P, B, O) for observations float32 (P, B, I)."""
-    weights_dtype = x.dtype
-    x = apply_encoder(reader, tower.encoder, inputs, x)
-    return apply_layers(reader, tower, x, weights_dtype)
+    return apply_layers(reader, tower, apply_encoder(reader, tower.encoder, inputs, x), x.dtype)
 
 
 def apply_layers(reader: AnyReader, tower: Tower, x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -8,7 +8,6 @@ Axes: P members, R rows, I inputs, O outputs.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -341,27 +340,14 @@ class _TransposedLinear(torch.autograd.Function):
         return grad_x, torch.bmm(grad.mT, x).mT, grad.sum(dim=1, keepdim=True)
 
 
-def gradient_views(shapes: Sequence[tuple[int, ...]], bank: Tensor) -> list[GradientViews]:
-    """Return of each member of a bank (P, W) where the derivatives of its weights are to lie.
-
-    ``shapes`` are those of weight and bias of layer after layer, tower after tower.
-    """
-    sizes = [prod(shape) for shape in shapes]
-    return [
-        [part.view(shape) for part, shape in zip(weights.split(sizes), shapes, strict=True)]
-        for weights in bank
-    ]
-
-
 def gradients(
-    views: Sequence[GradientViews],
+    views: Sequence[Sequence[Tensor]],
     tapes: Sequence[Sequence[Tape]],
     grad_values: Sequence[Tensor],
 ) -> None:
-    """Fill the ``views`` of each member's derivatives by all weights.
+    """Fill the ``views`` of each member: the derivatives by its weights, in the layout's order.
 
-    They are by those of each tower's values, ``grad_values`` (P, R, O), of whose members it has
-    the ``tapes``.
+    ``grad_values`` (P, R, O) are those by each tower's values, ``tapes`` its members'.
     """
     for member, of_member in enumerate(views):
         left = list(of_member)

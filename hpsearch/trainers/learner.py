@@ -133,19 +133,18 @@ class Learner:
         Both are means over all ranks, found at once.
         """
         # The sum over members: no member's gradient sees another.
-        gradients = self.net.gradients(loss.sum(), out=self.gradients)
-        return self.average(gradients, {name: number.detach() for name, number in numbers.items()})
+        self.net.gradients(loss.sum(), out=self.gradients)
+        return self.average({name: number.detach() for name, number in numbers.items()})
 
-    def average(self, gradients: Tensor, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Take ``gradients`` (P, W) that have been computed; as `differentiate`."""
+    def average(self, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take the ``gradients`` that have been computed; as `differentiate`."""
         told = dict(numbers)
         if self.ranks.size > 1:
-            num_weights = gradients.shape[1]
-            bank = torch.cat([gradients, torch.stack(list(told.values()), dim=1)], dim=1)
+            num_weights = self.gradients.shape[1]
+            bank = torch.cat([self.gradients, torch.stack(list(told.values()), dim=1)], dim=1)
             bank = self.ranks.average(bank)
-            gradients = bank[:, :num_weights].contiguous()
+            self.gradients.copy_(bank[:, :num_weights])
             told = dict(zip(told, bank[:, num_weights:].unbind(1), strict=True))
-        self.gradients = gradients
         return told
 
     def descend(self, lr: Tensor, active: Tensor, target: TargetWeights | None) -> None:

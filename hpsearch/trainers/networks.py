@@ -102,11 +102,8 @@ class Network:
         for tower in range(len(self.towers)):
             of_tower = islice(parts, 2 * len(self.layout.of_tower(tower)))
             self._views.append([view.detach().requires_grad_() for view in of_tower])
-        # Of weight and bias, layer after layer, tower after tower, as they lie in the bank.
-        self._shapes = [tuple(view.shape[1:]) for views in self._views for view in views]
-        # Where derivatives were written last, and views of it, as to make them takes time.
-        self._gradients: Tensor | None = None
-        self._gradient_views: list[layers_cpu.GradientViews] = []
+        # The bank written last, with each member's views of it: to make them takes time.
+        self._last_gradients: tuple[Tensor | None, list[tuple[Tensor, ...]]] = None, []
         self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         uses_cpu = self.weights.device.type == "cpu"
         self._is_plain = uses_cpu and arithmetic.compile == "off" and arithmetic.precision != "bf16"
@@ -123,6 +120,9 @@ class Network:
         if self._is_quicker_by_member():
             self._update = self._forward_by_member
             self._by_member = [self._views_by_member(tower) for tower in range(len(self.towers))]
+        # Autograd goes through encoders that have weights.
+        has_weights_before = any(tower.num_encoder_tensors for tower in self._by_member)
+        self._is_by_hand = self.has_layers_by_member and not has_weights_before
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -246,8 +246,7 @@ class Network:
     @property
     def has_independent_rows(self) -> bool:
         """Return whether an update's pass values a position alike in every digit in any batch."""
-        has_plain_encoders = not any(tower.num_encoder_tensors for tower in self._by_member)
-        return self.has_layers_by_member and self._adds_in_order and has_plain_encoders
+        return self._is_by_hand and self._adds_in_order
 
     @property
     def has_layers_by_member(self) -> bool:
@@ -266,8 +265,7 @@ class Network:
         Where layers are written out, autograd has no part in it.
         """
         towers = range(len(self.towers))
-        has_weights_before = any(tower.num_encoder_tensors for tower in self._by_member)
-        if self._by_member and not has_weights_before:
+        if self._is_by_hand:
             with torch.no_grad():
                 passes = [self._taped_pass(x, tower, training) for tower in towers]
             values, tapes = map(list, zip(*passes, strict=True))
@@ -278,10 +276,11 @@ class Network:
     def _pull_back(
         self, tapes: list[list[layers_cpu.Tape]], grad_values: Sequence[Tensor], out: Tensor
     ) -> Tensor:
-        if out is not self._gradients:
-            self._gradients = out
-            self._gradient_views = layers_cpu.gradient_views(self._shapes, out)
-        layers_cpu.gradients(self._gradient_views, tapes, grad_values)
+        bank, views = self._last_gradients
+        if out is not bank:
+            views = list(zip(*self.parts(out).values(), strict=True))
+            self._last_gradients = out, views
+        layers_cpu.gradients(views, tapes, grad_values)
         return out
 
     def _taped_pass(

@@ -162,7 +162,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
         """Make one gradient step; return which members bool (P,) may go on in this step."""
         found = self._differentiate(learner.net, batch, self._coefficients, learner.gradients)
-        numbers = learner.average(learner.gradients, found._asdict())
+        numbers = learner.average(found._asdict())
         active = active & ~(numbers["kl"] > self._target_kl)  # NaN stays active, to be seen
         learner.descend(lr, active, None)
         learner.statistics |= numbers

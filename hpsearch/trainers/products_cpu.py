@@ -130,11 +130,9 @@ def _activated(y: Tensor, then: Activation) -> Tensor:
             return y
 
 
-def derive_activation(grad: Tensor, y: Tensor, then: Activation) -> Tensor:
+def derive_activation(grad: Tensor, y: Tensor, then: Literal["relu", "tanh"]) -> Tensor:
     """Return the derivative (R, O) of what was activated, by that of the output ``y`` (R, O)."""
     derived: Tensor
-    if then == "none":
-        return grad
     if then == "relu":
         derived = torch.ops.aten.threshold_backward.default(grad, y, 0)
     else:
@@ -143,7 +141,7 @@ def derive_activation(grad: Tensor, y: Tensor, then: Activation) -> Tensor:
 
 
 def derive_biased(grad: Tensor, y: Tensor, then: Activation, of_bias: Tensor) -> Tensor:
-    """Return what `derive_activation` does, and fill ``of_bias`` (1, O) with its sum over the rows.
+    """Return the derivative (R, O) before activation, and fill ``of_bias`` (1, O) with its sums.
 
     In one pass over memory, where torch takes two, and by one thread, so that the sums do not
     depend on how many there are.

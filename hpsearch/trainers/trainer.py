@@ -40,13 +40,7 @@ from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.optim import Optimizer
 from hpsearch.trainers.playing import FirstMoves
 from hpsearch.trainers.ranks import ALONE, Ranks
-from hpsearch.trainers.rollouts import (
-    L,
-    Roles,
-    Rollouts,
-    SavedPlayers,
-    game_config,
-)
+from hpsearch.trainers.rollouts import L, Roles, Rollouts, SavedPlayers, game_config
 
 C = TypeVar("C", bound=CommonConfig)
 SAMPLE_MOVES = 8  # that are kept of a sample game

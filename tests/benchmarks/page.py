@@ -68,14 +68,15 @@ that wanted to compute, ours included; processor time is what all threads used, 
   trainer's own `_fit_network`, run beside it from a checkout, with equal values of equal weights.
   Learners of ours keep what the target network says of the positions in memory until it moves,
   every 1,600 updates here. Double Q-learning makes one pass more than the seed, of the next
-  positions through the learning network, and misses the goal of 1.5 in most rows. All others, DQN
-  without it and PPO with 1, 2 and 4 members on one thread and on two, reach it on a processor
-  without AVX-512 in 51 of 54 rows of commits 061d42d7, 3cd58fa0 and 2bda6035, by 1.52 to 2.33.
-  Below are three of 3cd58fa0, residual networks on two threads, with 1.39 to 1.44; minutes later,
-  with 3 % less work around the networks, the same three had 1.64 to 1.88. Rows of commit 2e7857f9
-  are of a processor with AVX-512, before most of these changes: some of DQN and PPO miss the goal
-  there, of PPO because a fifth of its time goes to moves of 32 games, too few to keep a core at
-  products of matrices.
+  positions through the learning network, and misses the goal of 1.5 in most rows. DQN without it
+  and PPO reach the goal on a processor without AVX-512 in 51 of the 54 rows of commits 061d42d7,
+  3cd58fa0 and 2bda6035, which are of 1, 2 and 4 members on one thread and on two: 1.52 to 2.33
+  times the baseline, in five of them with a lower quartile below 1.5. The other three rows, of
+  3cd58fa0 and residual networks on two threads, say 1.39 to 1.44; at 2bda6035 the same cases have
+  1.64 to 1.88, because that time the baseline was slower. Rows of commit 2e7857f9 are of a
+  processor with AVX-512, before most changes that those rows have: some of DQN and PPO miss the
+  goal there, of PPO because a fifth of its time goes to moves of 32 games, too few to keep a core
+  at products of matrices.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.
@@ -84,6 +85,14 @@ that wanted to compute, ours included; processor time is what all threads used, 
 - **one by one** are trainers of one member each, **together** is one trainer of them all.
 - **memory floor** reads and writes the positions once.
 """
+
+SHARES = """\
+Networks are the products of matrices, activations and norms. At 256 wide they take about two thirds
+of a step, with 80 % as the goal. Both they and all else have become quicker: beside 4b7f7bbb, in
+turns and each twice, at 2bda6035 a DQN's step spends 4.5 ms in networks instead of 13.2 and 2.5 ms
+outside instead of 4.7, PPO's 39 ms instead of 110 and 18.8 ms instead of 56. If only what is
+outside had become quicker, networks would take 84 % and 85 %. What is left is spread over many
+parts, as the table says."""
 
 
 def write(folder: Path) -> None:
@@ -160,15 +169,6 @@ def _memory(measured: Sequence[Row]) -> str:
     return f"## memory\n\n{about} {_where(measured)}\n\n{table(header, lines)}"
 
 
-SHARES = """
-Networks are the products of matrices, activations and norms. At 256 wide their share has stayed at
-about two thirds, because they have gained as much as all else: beside commit 4b7f7bb, in turns and
-each twice (rows of 2026-11-30), a DQN's step spends 4.5 ms in them instead of 13.2 and 2.5 ms
-outside instead of 4.7, PPO's 39 ms instead of 110 and 18.8 ms instead of 56. With the networks of
-that commit, what is outside now would leave them 84 % and 85 %. What is left outside is many small
-operations, some 35 of them in a move."""
-
-
 def _shares(measured: Sequence[Row]) -> str:
     """Return a section with the shares of a step, largest first."""
     header = ["step of", "members", "a step", "shares"]
@@ -178,7 +178,7 @@ def _shares(measured: Sequence[Row]) -> str:
         seconds = sum(float(row["seconds_a_step"]) for row in own)
         parts = ", ".join(f"{row['part']} {float(row['share']):.0%}" for row in own)
         lines.append([case, members, duration(seconds), parts])
-    return f"## where the time goes\n\n{_where(measured)}\n{SHARES}\n\n{table(header, lines)}"
+    return f"## where the time goes\n\n{_where(measured)}\n\n{SHARES}\n\n{table(header, lines)}"
 
 
 def _where(measured: Sequence[Row]) -> str:

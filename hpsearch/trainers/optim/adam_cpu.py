@@ -5,12 +5,7 @@ import numpy as np
 from torch import Tensor
 
 from hpsearch.game.kernels.interface import Bools, Floats, batched, scalar
-from hpsearch.trainers.optim.reference import (
-    AdamOptions,
-    Averages,
-    TargetWeights,
-    Update,
-)
+from hpsearch.trainers.optim.reference import AdamOptions, Averages, TargetWeights, Update
 
 CHUNK = 4096  # weights that a thread updates at a time; five rows of them fit its cache
 ONE = np.float32(1.0)

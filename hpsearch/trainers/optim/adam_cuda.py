@@ -7,12 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hpsearch.trainers.optim.reference import (
-    AdamOptions,
-    Averages,
-    TargetWeights,
-    Update,
-)
+from hpsearch.trainers.optim.reference import AdamOptions, Averages, TargetWeights, Update
 
 BLOCK: Final = 512
 """weights of a program: four a thread. With eight, registers do not suffice on an A100."""
