@@ -23,7 +23,7 @@ BESIDE := --numprocesses auto --dist worksteal
 # for processes that they start, for pauses and for a clock, so there are two more.
 TOGETHER := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 
-FAST := not slow and not exhaustive and not slurm and not gpu
+FAST := not slow and not exhaustive and not slurm
 
 # plotly.js without maps and three dimensions, which the Python package does not have; of the version
 # that plotly in constraints.txt holds. Pages take it where it is there.

@@ -51,6 +51,15 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a CUDA device, and say so, where torch finds none."""
+    if item.get_closest_marker("gpu") is not None:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")
+
+
 @pytest.fixture(autouse=True)
 def threads_stay() -> Iterator[None]:
     """Let no test leave a number of threads that may change, as training does for good."""

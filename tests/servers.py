@@ -65,8 +65,12 @@ class Server:
         """Start the server."""
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-        self.url = self.new_database("first")
+        try:
+            self.start()
+            self.url = self.new_database("first")
+        except BaseException:  # such as a driver of the database that is not installed
+            self.close()
+            raise
 
     def start(self) -> None:
         """Start the server again and wait until it answers; nothing happens if it runs."""

@@ -16,17 +16,18 @@ HEAD = """## time to a strong host
 
 Seconds from the command until a host's rho against choose_first first reached a level, on 20 points
 in 3 dimensions: the median over the seeds, with the least and the greatest. All ways search the
-same four parameters with TPE, from nothing, on all cores, and measure hosts by the same 2,000
-games. By hand is an Optuna study in SQLite with a worker for each core and a process a trial.
+four parameters of studies/choose_first.yaml with TPE, from nothing, on all cores, for up to 1,000
+trials, and measure hosts every 200 steps by the same 2,000 games. By hand is an Optuna study in
+SQLite with a worker for each core and a process a trial.
 A way was stopped after 11 times the seconds that hpsearch had taken to the last level with the same
-seed: "> 511" means that it was not found within so many seconds. The last column is the median
-over the seeds of how many times hpsearch's own seconds a way took, by level.
+seed: "> 511" means that with the median seed it was not found within so many seconds. The last
+column is the median over the seeds of how many times hpsearch's own seconds a way took, by level.
 """
 WAYS = {
     "seed as published": "by hand, the seed's trainer as published",
     "seed, our settings": "by hand, the seed's trainer, settings of choose_first.yaml",
     "ours, one member": "by hand, `hpsearch train`",
-    "hpsearch": "`hpsearch run studies/choose_first.yaml`",
+    "hpsearch": "`hpsearch run`",
 }
 OURS = "hpsearch"
 

@@ -364,7 +364,6 @@ def test_a_probe_tells_the_machines_of_ranks_that_met(hosts, told):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_job_trains_on_a_real_gpu(tmp_path):
     pytest.importorskip("submitit")  # which a bare node lacks
     from hpsearch.cluster.local import LocalExecutor

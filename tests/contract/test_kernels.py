@@ -335,7 +335,6 @@ def test_many_states(sizes):
 
 @needs_triton
 @pytest.mark.gpu
-@pytest.mark.skipif(device_of("cuda").type == "cpu", reason="no CUDA device")
 def test_a_million_states():
     check_many_states("cuda", num_games=17_000, sizes=SIZES)
 

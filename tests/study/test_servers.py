@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from drives import check_books, new_study, stored_trials, tick_until
 from fakes import FakeExecutor
@@ -17,7 +19,8 @@ from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from racing import open_at_once
-from servers import PASSWORD, Server, plain_trials
+from servers import PASSWORD, Program, Server, plain_trials
+from sqlalchemy.exc import NoSuchModuleError
 from tried import tried
 
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
@@ -355,3 +358,14 @@ def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
     assert any("is back" in line for line in told)
     assert len(stored_trials(study)) == 30
     check_books(study, executor)
+
+
+def test_one_that_cannot_be_asked_is_ended(tmp_path):
+    """Where the database's driver is not installed, neither process nor data may stay."""
+    folder, before = tmp_path / "server", psutil.Process().children()
+    folder.mkdir()
+    how = signal.SIGINT, signal.SIGKILL
+    with pytest.raises(NoSuchModuleError):
+        Server(Program(("sleep", "60"), folder, "sqlite+missing://", *how))
+    assert not folder.exists()
+    assert psutil.Process().children() == before

@@ -265,7 +265,6 @@ def test_b10_a_look_would_be_noticed(tiny_config, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @ways
 def test_b10_no_step_waits_for_the_device(tiny_config, algorithm, changes):
     trainer = build_trainer([tiny_config({**changes, "device": "cuda"}, algorithm)])
