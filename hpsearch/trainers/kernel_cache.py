@@ -113,6 +113,7 @@ def _use_all(dimension: int) -> None:
     row, ints, true = weights, none[None], torch.ones(1, 1, dtype=torch.bool)
     rings = Rings(game.points, row[None], ints, ints, row, true, true)
     policies_cpu.chosen("values", row[None], true[None], torch.zeros(1, 1, 2), row)
+    moves_cpu.write(rings, rings, none)
     moves_cpu.draw(row, none, 1, 1)
     moves_cpu.look_up(rings, 1, places=ints, weight=row, added=none, gamma=number, n_step=1)
     norms_cpu.batch_norm(row, number, number, (number.clone(), number.clone()), training=True)

@@ -52,6 +52,14 @@ class Rings(NamedTuple):
     last: Tensor
 
 
+def write(rings: Rings, newest: Rings, first: Tensor) -> None:
+    """Write moves (Q, G, ...), one a game, into the places from ``first`` int64 (Q,) on."""
+    games = torch.arange(newest.reward.shape[1], device=first.device)
+    places = flat_places(first[:, None] + games, rings.reward.shape[1]).flatten()
+    for ring, rows in zip(rings, newest, strict=True):
+        ring.flatten(0, 1).index_copy_(0, places, rows.flatten(0, 1))
+
+
 def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
     """Return places int64 (Q, B) drawn by ``noise`` float32 (Q, B) from rings, each move as often.
 

@@ -1,6 +1,7 @@
-"""Drawing moves and looking them up on a CPU, in one loop over them each; see moves.py.
+"""Writing moves, drawing them and looking them up on a CPU, a loop each; see moves.py.
 
-Axes: Q rings, R places of a ring, B moves drawn of each, N points, D coordinates, F numbers.
+Axes: Q rings, R places of a ring, G games, B moves drawn of a ring, N points, D coordinates, F
+numbers of an observation.
 """
 
 import numba
@@ -12,6 +13,40 @@ from hpsearch.game.kernels.interface import Bools, Floats, Int32s, Int64s, batch
 from hpsearch.trainers.moves import Batch, Rings
 
 ZERO = np.float32(0.0)
+
+
+def write(rings: Rings, newest: Rings, first: Tensor) -> None:
+    rows = (tensor.contiguous() for tensor in newest)
+    _write(*[tensor.numpy() for tensor in (*rings, *rows, first)])
+
+
+@scalar  # a thread more would take longer to compile than it saves
+def _write(
+    points: Int32s,
+    observation: Floats,
+    subset: Int64s,
+    action: Int64s,
+    reward: Floats,
+    done: Bools,
+    last: Bools,
+    new_points: Int32s,
+    new_observation: Floats,
+    new_subset: Int64s,
+    new_action: Int64s,
+    new_reward: Floats,
+    new_done: Bools,
+    new_last: Bools,
+    first: Int64s,
+) -> None:
+    for q in range(len(first)):
+        for g in range(new_reward.shape[1]):
+            place = (first[q] + g) % reward.shape[1]
+            for n in range(points.shape[2]):
+                _copy(new_points[q, g, n], points[q, place, n])
+            _copy(new_observation[q, g], observation[q, place])
+            subset[q, place], action[q, place] = new_subset[q, g], new_action[q, g]
+            reward[q, place] = new_reward[q, g]
+            done[q, place], last[q, place] = new_done[q, g], new_last[q, g]
 
 
 def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:

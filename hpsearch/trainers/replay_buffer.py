@@ -18,7 +18,7 @@ from hpsearch.trainers import moves_cpu
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import quickest
 from hpsearch.trainers.members import column, rows_of
-from hpsearch.trainers.moves import Batch, Rings, draw, flat_places, look_up
+from hpsearch.trainers.moves import Batch, Rings, draw, look_up, write
 from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
 
@@ -128,6 +128,7 @@ class ReplayBuffer:
         self.num_places = self.size + self._num_games  # of a ring
         self._stream = stream
         device = stream.keys.device
+        self._write = quickest(write, moves_cpu.write, device, "off")
         self._draw = quickest(draw, moves_cpu.draw, device, "off")
         self._look_up = quickest(look_up, moves_cpu.look_up, device, how)
         places = (len(options) * shards.num_own, self.num_places)
@@ -162,17 +163,15 @@ class ReplayBuffer:
         ``seen`` has the axes (Q, G).
         """
         added = self._shards.per_shard(self.added)
-        places = (added[:, None] + self._games) % self.num_places
-        flat = flat_places(places, self.num_places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
-        moves = Rings(
+        newest = Rings(
             seen.points[:, :, :num_rows],
             seen.observation[..., :size],
             *(seen.subset, seen.action, seen.reward, seen.done, seen.last),
         )
-        for ring, rows in zip(self._rings, moves, strict=True):
-            ring.flatten(0, 1).index_copy_(0, flat, rows.flatten(0, 1))
+        self._write(self._rings, newest, added)
         if self._priorities is not None:
+            places = (added[:, None] + self._games) % self.num_places
             complete = (places - self._num_games) % self.num_places
             self._priorities.add(places, complete, added > 0)
         self.added += self._num_games

@@ -41,6 +41,20 @@ def random_rings(generator: torch.Generator, num_points: int) -> moves.Rings:
     )
 
 
+@pytest.mark.parametrize("num_points", [0, 2])
+def test_moves_are_written_as_by_tensors(num_points):
+    rings = random_rings(torch.Generator().manual_seed(0), num_points)
+    newest = moves.Rings(*(ring[:, 20 : 20 + NUM_GAMES] for ring in rings))
+    first = torch.tensor([0, NUM_PLACES - 2, 20 * NUM_PLACES + 3])  # the second ones wrap around
+    expected, found = (moves.Rings(*(ring.clone() for ring in rings)) for _ in range(2))
+    moves.write(expected, newest, first)
+    moves_cpu.write(found, newest, first)
+    for name, ring in expected._asdict().items():
+        assert torch.equal(getattr(found, name), ring), name
+        assert torch.equal(ring[1, -2:], getattr(newest, name)[1, :2]), name
+        assert torch.equal(ring[1, : NUM_GAMES - 2], getattr(newest, name)[1, 2:]), name
+
+
 def test_moves_are_drawn_as_by_tensors():
     generator = torch.Generator().manual_seed(0)
     added = torch.tensor([0, 4, 5, 6, 20, 34, 35, 36, 1005])
