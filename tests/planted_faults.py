@@ -50,7 +50,7 @@ COMPILED = {
 """tests that lines meet which no test runs in Python, because numba and triton compile them"""
 IN_COMPILED = ("hpsearch/game/", "hpsearch/trainers/optim/")
 """what compiled programs may contain; numba keeps them without a look at the files they call"""
-MARKERS = "not slow and not exhaustive and not slurm and not gpu"
+MARKERS = "not slow and not exhaustive and not slurm"
 SETTINGS = """\
 [run]
 source = hpsearch

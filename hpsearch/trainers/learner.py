@@ -137,7 +137,7 @@ class Learner:
         return self.average({name: number.detach() for name, number in numbers.items()})
 
     def average(self, numbers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Take the ``gradients`` that have been computed; as `differentiate`."""
+        """Average ``gradients`` and ``numbers`` float32 (P,) over all ranks; return the numbers."""
         told = dict(numbers)
         if self.ranks.size > 1:
             num_weights = self.gradients.shape[1]
