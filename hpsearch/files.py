@@ -11,14 +11,14 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from resource import RUSAGE_THREAD, getrusage
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from hpsearch.errors import CorruptError, DiskError, unwritten
 
@@ -33,27 +33,56 @@ def write_bytes(path: Path, data: bytes, *, is_flushed: bool = True) -> None:
 
     Raises DiskError if that is not possible, such as on a full disk; the old file stays.
     """
-    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
+    write_files(path.parent, {path.name: data}, is_flushed=is_flushed)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes], *, is_flushed: bool = True) -> None:
+    """Replace files of a folder, by their names, one after the other; as `write_bytes`."""
+    # Texts, as a driver writes thousands of files in a round, and paths would take half of it.
+    root = os.fspath(folder)
+    path = root
+    try:
+        for name, data in files.items():
+            path = f"{root}/{name}"
+            _replace(path, f"{root}/.{name}-{token_hex(16)}", data, is_flushed=is_flushed)
+        if is_flushed:
+            path = root
+            flush(root)
+            with suppress(PermissionError):  # a folder that others keep need not be readable
+                # A process that made ours may have died before this.
+                flush(os.path.dirname(root) or ".")
+    except OSError as error:
+        raise unwritten(Path(path), error) from error
+
+
+def _replace(path: str, temporary: str, data: bytes, *, is_flushed: bool) -> None:
     is_placed = False
     try:
-        make_folder(path.parent)
-        with temporary.open("wb") as file:
-            file.write(data)
+        file = _created(temporary)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(file, left) :]
             if is_flushed:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
+                os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(temporary, path)
         is_placed = True
-        if is_flushed:
-            flush(path.parent)
-            with suppress(PermissionError):  # a folder that others keep need not be readable
-                flush(path.parent.parent)  # a process that made ours may have died before this
-    except OSError as error:
-        raise unwritten(path, error) from error
     finally:
         if not is_placed:
             with suppress(OSError):  # where nothing can be written, nothing can be removed either
-                temporary.unlink()
+                os.unlink(temporary)
+
+
+def _created(path: str) -> int:
+    """Return the descriptor of a new file, in a folder that is made if it is missing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        make_folder(Path(path).parent)
+        return os.open(path, flags, 0o666)
 
 
 FIRST = 16  # pieces of work that are done one after another, and show whether they wait
@@ -107,7 +136,7 @@ def make_folder(folder: Path) -> None:
         flush(made.parent)
 
 
-def flush(path: Path) -> None:
+def flush(path: Path | str) -> None:
     """Make sure that a file, or the names in a folder, survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

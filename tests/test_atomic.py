@@ -33,7 +33,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, 
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(*((os, "fsync") if broken == "fsync" else (Path, "replace")), full)
+    monkeypatch.setattr(os, broken, full)
     with pytest.raises(DiskError, match="No space left on device") as error:
         write_text(path, "new")
     assert str(path) in str(error.value)
@@ -48,7 +48,7 @@ def test_a_kill_before_the_rename_leaves_the_old_file(tmp_path, monkeypatch):
     def killed(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", killed)
+    monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         write_text(path, "new")
     assert path.read_text() == "old"

@@ -49,11 +49,11 @@ class RecordFile(Generic[T]):
     path: Path
 
     def write(self, record: T) -> None:
-        files.write_bytes(self.path, _line(record))
+        files.write_bytes(self.path, line_of(record))
 
     def replace(self, record: T) -> None:
         """Write a heartbeat, without waiting for the disk: a loss of power ends the job too."""
-        files.write_bytes(self.path, _line(record), is_flushed=False)
+        files.write_bytes(self.path, line_of(record), is_flushed=False)
 
     def read(self) -> T | None:
         return read_record(self.kind, self.path)
@@ -92,7 +92,7 @@ class RecordFile(Generic[T]):
         return record
 
 
-def _line(record: "DataclassInstance") -> bytes:
+def line_of(record: "DataclassInstance") -> bytes:
     """Return a record as JSON on one line: with indents, Python writes it ten times as slowly."""
     return json.dumps(record, default=_plain).encode() + b"\n"
 

@@ -50,8 +50,8 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
         number = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=number, token=uuid4().hex)
         own, lineage = trial.attempt(assignment.attempt), Lineage(Fresh(), config.seed)
-        trial.create(yaml_file.dump(to_plain(config)), lineage)
-        trial.control.write(Control(assignment.token, stop=None))
+        control = Control(assignment.token, stop=None)
+        trial.create(yaml_file.dump(to_plain(config)), lineage, control=control)
         yield Member(assignment, trial, own, config, folder.name, lineage, ())
 
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from hpsearch.cluster import records
-from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
+from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile, line_of
 from hpsearch.errors import CorruptError, unwritten
-from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes
+from hpsearch.files import flush, forget_after, open_file, unreadable, write_bytes, write_files
 from hpsearch.printable import printable
 from hpsearch.trainers.checkpoint_name import PREFIX, name_of
 
@@ -261,19 +261,29 @@ class TrialDir(Folder):
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def create(
-        self, config: str, lineage: records.Lineage, island: records.Island | None = None
+        self,
+        config: str,
+        lineage: records.Lineage,
+        island: records.Island | None = None,
+        control: records.Control | None = None,
     ) -> None:
-        """Write what the trial is; doing it again changes nothing."""
-        write_bytes(self.config, config.encode())
-        self.lineage.write(lineage)
+        """Write what the trial is, and last who may train it; doing it again changes nothing."""
+        made = {self.config.name: config.encode(), self.lineage.path.name: line_of(lineage)}
         if island is not None:
-            self.island.write(island)
+            made[self.island.path.name] = line_of(island)
+        if control is not None:
+            made[self.control.path.name] = line_of(control)
+        write_files(self.root, made)
 
     def read_exchanges(self) -> records.Exchanges:
         return self.exchanges.read() or records.Exchanges()
 
-    def write_result(self, told: dict[str, Any]) -> None:
-        write_bytes(self.result, json.dumps(told).encode() + b"\n")
+    def end(self, told: dict[str, Any], control: records.Control | None) -> None:
+        """Write how the trial ended, and that its valid attempt, if there is one, is to stop."""
+        ended = {self.result.name: json.dumps(told).encode() + b"\n"}
+        if control is not None:
+            ended[self.control.path.name] = line_of(control)
+        write_files(self.root, ended)
 
     def request_save(self) -> None:
         self._save_request.touch()

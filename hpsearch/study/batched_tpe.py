@@ -2,7 +2,8 @@
 
 Optuna's sampler fits the densities of good and of bad trials anew for each suggestion, and counts
 those that run as bad. With 16,000 of them a suggestion takes 0.1 s and more. Here, where many run,
-a fit serves all suggestions until another trial has finished; each joins the bad ones for the next.
+a fit serves many suggestions, which join the bad ones, until a hundredth more have finished: fewer
+change the densities by less than the chance by which candidates are drawn from them.
 Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), section 4.
 """
 
@@ -24,19 +25,27 @@ from optuna.samplers._tpe.sampler import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from hpsearch.study.density import Density, Floats
+from hpsearch.study.density import Density, Floats, Points
 
 MANY = 200  # trials, from which on Optuna's own sampler is left
 AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""
 MOST_SUGGESTIONS = 256  # of one fit
-DRAWN_AT_ONCE = 16  # suggestions whose candidates are drawn, and compared with the fit, at once
+DRAWN_AT_ONCE = 16
+"""suggestions at most whose candidates are drawn, and compared with all before them, at once"""
+LITTLE = 0.01  # of the weight of bad trials, that those drawn at once have together at most
 MOST_BAD = 500
 """trials by which the density of bad ones is fitted; of more, so many at random"""
 MANY_BAD = 8 * MOST_BAD  # trials that are looked at for them
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def have_grown(before: int, now: int) -> bool:
+    """Return whether trials have become so many more that to look at all of them pays again."""
+    return now - before > LITTLE * before
+
 
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
 
@@ -72,7 +81,7 @@ class TurnOfRng(LazyRandomState):
 
 @dataclass(frozen=True)
 class Candidates:
-    """Places of which suggestions are chosen, C each."""
+    """Places of which suggestions are chosen, C for each."""
 
     places: dict[str, Floats]  # (suggestions * C,) by parameter
     log_good: Floats
@@ -91,19 +100,15 @@ class Fit:
     good: Density
     bad: Density
     bad_weight: float  # of all bad trials together, where one that was just suggested has 1
-    drawn_at_once: int
     suggested: Values = field(default_factory=dict)
     num_suggested: int = 0
-    candidates: Candidates | None = None
+    drawn: list[Candidates] = field(default_factory=list)  # for suggestions to come, the last first
 
-    def draw(self, rng: np.random.RandomState, size: int) -> Candidates:
-        """Return candidates for the next suggestion."""
-        number = self.num_suggested % self.drawn_at_once
-        if self.candidates is None or number == 0:
-            places = self.good.sample(rng, self.drawn_at_once * size)
-            log_good, log_bad = self.good.log_pdf(places), self.bad.log_pdf(places)
-            self.candidates = Candidates(places, log_good, log_bad)
-        return self.candidates.part(number, size)
+    @property
+    def num_alike(self) -> int:
+        """How many suggestions may pass each other over, as together they weigh little."""
+        little = LITTLE * (self.bad_weight + self.num_suggested)
+        return max(1, min(DRAWN_AT_ONCE, int(little)))
 
 
 @dataclass
@@ -167,16 +172,18 @@ class BatchedTPESampler(TPESampler):
         names = frozenset(search_space)
         fit = self._fits.by_names.get(names)
         are_few = count(study_id, TrialState.RUNNING) < AT_ONCE
-        is_used_up = fit is not None and (
-            are_few or fit.num_finished != num_finished or fit.num_suggested == MOST_SUGGESTIONS
-        )
-        if fit is None or is_used_up:
-            fit = self._fit(study, trial, search_space, num_finished)
-            fit.drawn_at_once = 1 if are_few else DRAWN_AT_ONCE
+        if (
+            fit is None
+            or are_few
+            or fit.num_suggested == MOST_SUGGESTIONS
+            or have_grown(fit.num_finished, num_finished)
+        ):
+            fit = self._fit(study, trial, search_space, is_exact=are_few)
             self._fits.by_names[names] = fit
-        candidates = fit.draw(self._rng.rng, self._n_ei_candidates)
-        gain = candidates.log_good - self._log_bad(fit, candidates, search_space)
-        chosen = self._compare(candidates.places, gain)
+        if not fit.drawn:
+            fit.drawn = self._draw(fit, search_space, 1 if are_few else fit.num_alike)
+        candidates = fit.drawn.pop()
+        chosen = self._compare(candidates.places, candidates.log_good - candidates.log_bad)
         for name, value in chosen.items():
             fit.suggested.setdefault(name, []).append(value)
         fit.num_suggested += 1
@@ -187,9 +194,12 @@ class BatchedTPESampler(TPESampler):
         study: Study,
         trial: FrozenTrial,
         search_space: dict[str, BaseDistribution],
-        num_finished: int,
+        *,
+        is_exact: bool,
     ) -> Fit:
-        good, bad = self._good(study, num_finished), self._some_bad(study, trial)
+        num_finished = self._num_finished(study)
+        good = self._good(study, num_finished, is_exact=is_exact)
+        bad = self._some_bad(study, trial)
         num_running = study._storage.get_n_trials(study._study_id, TrialState.RUNNING)
         num_bad = num_finished - len(good) + num_running - 1
         weight = float(default_weights(num_bad).sum())
@@ -198,18 +208,19 @@ class BatchedTPESampler(TPESampler):
             Density(self._build_parzen_estimator(study, search_space, good, handle_below=True)),
             Density(self._build_parzen_estimator(study, search_space, bad, handle_below=False)),
             weight,
-            drawn_at_once=1,
         )
 
-    def _good(self, study: Study, num_finished: int) -> list[FrozenTrial]:
+    def _good(self, study: Study, num_finished: int, *, is_exact: bool) -> list[FrozenTrial]:
         """Return the best of the finished trials, looked for when more have finished."""
-        if self._fits.num_finished != num_finished:
+        fits = self._fits
+        is_old = fits.num_finished != num_finished
+        if is_old if is_exact else have_grown(fits.num_finished, num_finished):
             default = default_gamma_multiobjective if study._is_multi_objective() else default_gamma
             finished = study._get_trials(deepcopy=False, states=FINISHED, use_cache=True)
             num_good = (self._gamma or default)(num_finished)
-            self._fits.good, _ = _split_trials(study, finished, num_good)
-            self._fits.num_finished = num_finished
-        return self._fits.good
+            fits.good, _ = _split_trials(study, finished, num_good)
+            fits.num_finished = num_finished
+        return fits.good
 
     def _some_bad(self, study: Study, trial: FrozenTrial) -> list[FrozenTrial]:
         """Return other trials that run or have finished, by number; of very many, some at random.
@@ -232,18 +243,28 @@ class BatchedTPESampler(TPESampler):
             bad = [bad[place] for place in chosen]
         return sorted(bad, key=lambda own: own.number)
 
+    def _draw(
+        self, fit: Fit, search_space: dict[str, BaseDistribution], num_suggestions: int
+    ) -> list[Candidates]:
+        """Return candidates for each of the next suggestions."""
+        size = self._n_ei_candidates
+        places = fit.good.sample(self._rng.rng, num_suggestions * size)
+        log_good, log_bad = fit.good.log_pdf(places), self._log_bad(fit, places, search_space)
+        drawn = Candidates(places, log_good, log_bad)
+        return [drawn.part(number, size) for number in range(num_suggestions)]
+
     def _log_bad(
-        self, fit: Fit, candidates: Candidates, search_space: dict[str, BaseDistribution]
+        self, fit: Fit, places: Points, search_space: dict[str, BaseDistribution]
     ) -> Floats:
-        """Return the log density of bad trials and later suggestions, float64 (C,)."""
+        """Return the log density of bad trials and earlier suggestions, float64 (C,)."""
+        log_bad = fit.bad.log_pdf(places)
         if fit.num_suggested == 0:
-            return candidates.log_bad
+            return log_bad
         values = {name: np.asarray(fit.suggested[name]) for name in search_space}
         parameters = self._parzen_estimator_parameters
         newer = Density(self._parzen_estimator_cls(values, search_space, parameters))
         share = fit.num_suggested / (fit.bad_weight + fit.num_suggested)
         both: Floats = np.logaddexp(
-            np.log1p(-share) + candidates.log_bad,
-            np.log(share) + newer.log_pdf(candidates.places),
+            np.log1p(-share) + log_bad, np.log(share) + newer.log_pdf(places)
         )
         return both

@@ -5,7 +5,7 @@ outside action is announced by an event before it is taken, and what was announc
 is looked up at the executor by the next tick. So the next one continues.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,7 @@ from hpsearch.errors import OthersTrialsError
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
 from hpsearch.study.jobs import Jobs, Pilots
-from hpsearch.study.observe import Observer
+from hpsearch.study.observe import Observation, Observer
 from hpsearch.study.recorder import DriverContext, DriverPart, Limits
 from hpsearch.study.records import Trial
 from hpsearch.study.requests import Request
@@ -52,9 +52,10 @@ def groups(
     return sorted(jobs, key=lambda group: group[0].number)
 
 
-ASKED_AT_ONCE = 50
+ASKED_AT_ONCE = 200
 """trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
-ASKING_SECONDS = 15.0  # of a round, after which jobs are submitted for those that there are
+STARTED_AT_ONCE = 1000  # trials for which jobs are submitted before more are asked for, or a job's
+WORKING_SECONDS = 20.0  # after which a round is over, although there is more to do
 
 
 class Driver(DriverPart):
@@ -76,7 +77,7 @@ class Driver(DriverPart):
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
         self.is_resumed = False  # whether a user asked, in the last round, to go on
-        self.is_hurried = False  # whether the last round had no time for all trials to ask for
+        self.is_hurried = False  # whether the last round had no time for all that there was to do
 
     @property
     def refusal(self) -> str | None:
@@ -98,15 +99,19 @@ class Driver(DriverPart):
             self._recorder.record("started")
 
     def tick(self) -> None:
+        end = self._clock() + WORKING_SECONDS
         self.is_hurried = False
         self._recorder.renew_lease()
         self._heed()
-        self._look()
-        self._pilots.repair()
-        if not self._limits.are_failures_too_many():
-            self._breed()
-            self._ask()
-            self._dispatch()
+        self._trials.recount()
+        for seen in self._look():
+            has_more = True
+            while has_more and not self.is_hurried:
+                has_more = self._go_on(is_all_seen=seen.is_last)
+                self.is_hurried = (has_more or not seen.is_last) and self._clock() >= end
+            if self.is_hurried:
+                return
+        self._cancel()
         self._conclude()
 
     def interrupt(self) -> None:
@@ -116,7 +121,7 @@ class Driver(DriverPart):
         """Do one round without starting anything."""
         self._recorder.renew_lease()
         self._heed()
-        self._look()
+        self._look_at_all()
 
     def write_snapshot(self, *, if_due: bool = False) -> None:
         self._recorder.write_snapshot(if_due=if_due)
@@ -132,7 +137,7 @@ class Driver(DriverPart):
         for request in heard:
             if request.id not in self.state.requests:
                 if request.kinds:  # jobs may have failed since a driver last looked
-                    self._look()
+                    self._look_at_all()
                 data: dict[str, Any] = {"id": request.id, "verb": request.verb}
                 data["trials"] = self._to_retry(request)
                 if request.verb == "enqueue":
@@ -161,20 +166,40 @@ class Driver(DriverPart):
             if trial.number in request.trials or trial.failure in request.kinds
         ]
 
-    def _look(self) -> None:
-        seen = self._observer.observe(self.state, now=self._clock())
-        self.heartbeats = seen.heartbeats
-        self._jobs.follow(seen)
-        self._results.report(seen)
-        self._results.end_attempts(seen)
-        self._jobs.cancel_silent()
-        self._jobs.cancel_strays()
-        self._jobs.end(seen)
+    def _look_at_all(self) -> None:
+        for _ in self._look():
+            pass
+        self._cancel()
+
+    def _look(self) -> Iterator[Observation]:
+        """Record what there is to see, part by part."""
+        for seen in self._observer.observe(self.state, now=self._clock()):
+            self.heartbeats = seen.heartbeats
+            self._jobs.follow(seen)
+            self._results.report(seen)
+            self._results.end_attempts(seen)
+            self._jobs.cancel_silent()
+            self._jobs.cancel_strays()
+            self._jobs.end(seen)
+            yield seen
+
+    def _cancel(self) -> None:
+        """End what is left of a study that a user cancelled."""
         if self.state.status == CANCELLED:
             self._results.cancel_all()
             self._jobs.cancel()
 
     # Decide and act.
+
+    def _go_on(self, *, is_all_seen: bool) -> bool:
+        """Ask for trials and start jobs; return whether there are more trials to ask for."""
+        self._pilots.repair()
+        if self._limits.are_failures_too_many():
+            return False
+        self._breed()
+        has_more = self._ask()
+        self._dispatch(are_more_coming=has_more or not is_all_seen)
+        return has_more
 
     def _breed(self) -> None:
         """Judge the match that was played, call the next one; it comes before new trials."""
@@ -190,27 +215,27 @@ class Driver(DriverPart):
         allowed = at_once if room is None else min(at_once, max(1, room))
         return allowed - len(self.state.live_jobs())
 
-    def _ask(self) -> None:
-        """Ask for as many trials as the free jobs can hold, and the pilots besides.
+    def _ask(self) -> bool:
+        """Ask for trials that the free jobs can hold, and the pilots besides; True if for not all.
 
         Trials that an interruption put back count as a whole job for each job that they were in,
         which would run still.
         """
         if self.state.status != RUNNING:
-            return
-        free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
-        places = free * self._study.executor.members_per_job + self._pilots.places
-        places -= sum(trial.job is None for trial in self.state.waiting())
-        self._trials.recount()
-        end = self._clock() + ASKING_SECONDS
-        whole = self._study.executor.members_per_job  # else a round would leave jobs half full
+            return False
+        waiting, whole = self.state.waiting(), self._study.executor.members_per_job
+        free = self._free_jobs() - len({trial.job for trial in waiting} - {None})
+        places = free * whole + self._pilots.places - sum(trial.job is None for trial in waiting)
+        # Whole jobs, else some would stay half full.
+        left = whole * max(1, STARTED_AT_ONCE // whole)
         at_once = whole * max(1, ASKED_AT_ONCE // whole)
-        while places > 0 and self._will_ask() and not self.is_hurried:
+        while min(places, left) > 0 and self._will_ask():
             try:
-                places -= self._ask_for(min(places, at_once))
+                asked = self._ask_for(min(places, left, at_once))
+                places, left = places - asked, left - asked
             except OthersTrialsError:  # a user's, who has enqueued some by Optuna: they come first
                 self._trials.recount()
-            self.is_hurried = places > 0 and self._clock() >= end
+        return places > 0 and self._will_ask()
 
     def _will_ask(self) -> bool:
         if self._breeder is not None and not self.state.population.planned:
@@ -239,7 +264,7 @@ class Driver(DriverPart):
         self._recorder.record_all(events)
         return len(events)
 
-    def _dispatch(self) -> None:
+    def _dispatch(self, *, are_more_coming: bool) -> None:
         """Give waiting trials to jobs that take more, and submit others while a job is free."""
         if self.state.status not in BUSY or not self._limits.allow_gpu_hours():
             self._pilots.close_idle()
@@ -251,14 +276,14 @@ class Driver(DriverPart):
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._study.refills and not (not_given or breeds_on or self._will_ask()):
             self._pilots.close_all()
-        if not breeds_on:  # else those that are idle now will be needed
+        if are_more_coming:  # in a moment, which fill up the pilots, and the jobs of each shape
+            not_given = [group for group in not_given if len(group) == members_per_job]
+        elif not breeds_on:  # else those that are idle now will be needed
             self._pilots.close_idle()
         else:
             # What is left is of other shapes than those pilots take, and waits for a job.
             room = self._free_jobs() + self._pilots.num_leaving
             self._pilots.close_idle(at_most=max(0, len(not_given) - room))
-        if self.is_hurried:  # more will come in a moment, which fill up the jobs of each shape
-            not_given = [group for group in not_given if len(group) == members_per_job]
         self._jobs.submit(not_given[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:

@@ -182,8 +182,8 @@ class Jobs(DriverPart):
             if trial.origin is not None and options is not None:
                 lineage = lineage_of(trial.origin, settings["seed"], options, study.path.parent)
                 island = island_of(trial.origin, options, study.space, study.spec.seed)
-            files.create(self._config_texts.of(trial), lineage, island)
-            files.control.write(Control(attempt.token, stop=None))
+            control = Control(attempt.token, stop=None)
+            files.create(self._config_texts.of(trial), lineage, island, control)
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""

@@ -1,6 +1,6 @@
 """What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -39,6 +39,7 @@ class Observation:
     heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)  # the last ones, by trial
     speeds: Mapping[str, float] = field(default_factory=dict)
     """steps a second of each member, by job"""
+    is_last: bool = True  # whether the look is over; else more of it follows
 
 
 class AgedHeartbeat(NamedTuple):
@@ -93,6 +94,9 @@ class Silences:
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
+MOST_NEWS = 1000  # attempts of which one part of a look tells, or those of one job
+
+
 @dataclass
 class Observer:
     folder: StudyDir
@@ -107,13 +111,18 @@ class Observer:
     def __post_init__(self) -> None:
         self._of_jobs = JobHeartbeats(self.folder)
 
-    def observe(self, state: StudyState, *, now: float) -> Observation:
+    def observe(self, state: StudyState, *, now: float) -> Iterator[Observation]:
         """Look at the executor once, then at the files of every running attempt.
+
+        Where there is much news it comes in parts, first of the jobs that are gone: places that
+        they leave need not wait until all files are read. A part holds all that is new of its jobs.
+        What a caller does not wait for is news again at the next look.
 
         The order makes what is seen a prefix of what was done, whatever is written meanwhile: jobs
         before results (a job that is gone writes no more), results before curves (an attempt that
         has ended adds no line), and in a job the last trial first, because the worker writes the
-        first first. So the same reports are processed in the same order however the looks fall.
+        first first. So the same reports are processed in the same order however the looks fall,
+        as long as they come in one part.
 
         Before all of them heartbeats, which say of which attempts there is news: to look at the
         files of 100,000 that train takes longer than a round.
@@ -130,6 +139,7 @@ class Observer:
         of_jobs = self._of_jobs.read([job.name for job in live])
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
+        speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
         known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
         listened = self.silences.listen(known, now)
         looked_at = [
@@ -145,17 +155,20 @@ class Observer:
             )
             for trial, job in attempts
         ]
-        results, reports = self._read(looked_at)
-        # If a result cannot be read now, its job does not count as gone yet; otherwise the result
-        # would never be read.
-        gone -= {job.name for trial, job in attempts if trial.number not in results}
-        speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
-        return Observation(jobs, gone, results, tuple(sorted(reports)), heartbeats, speeds)
+        parts = _parts(self._with_news(looked_at))
+        gone_now = gone - {job.name for _, job in attempts}  # of whose attempts all is known
+        for number, part in enumerate(parts, 1):
+            results, reports = self._read(part)
+            # If a result cannot be read now, its job does not count as gone yet; otherwise the
+            # result would never be read.
+            unread = {own.job.name for own in part if own.trial.number not in results}
+            gone_now |= gone & {own.job.name for own in part} - unread
+            is_last = number == len(parts)
+            yield Observation(jobs, gone_now, results, reports, heartbeats, speeds, is_last)
+            gone_now = frozenset()
 
-    def _read(
-        self, attempts: Sequence[RunningAttempt]
-    ) -> tuple[dict[int, AttemptResult], list[CurveReport]]:
-        """Return results, by trial, and reports, of the attempts of which there may be news."""
+    def _with_news(self, attempts: Sequence[RunningAttempt]) -> list[RunningAttempt]:
+        """Return the attempts of which there may be news."""
         before, self._looked = self._looked, {}
         news = []
         for attempt in attempts:
@@ -164,6 +177,12 @@ class Observer:
                 self._looked[attempt.trial.number] = known
             elif not attempt.waits:
                 news.append(attempt)
+        return news
+
+    def _read(
+        self, news: Sequence[RunningAttempt]
+    ) -> tuple[dict[int, AttemptResult], tuple[CurveReport, ...]]:
+        """Return the results of attempts, by trial, and what they reported."""
         results: dict[int, AttemptResult | None] = {}
 
         def read_result(own: RunningAttempt) -> None:
@@ -178,7 +197,7 @@ class Observer:
             if attempt.said is not None and last >= (attempt.said.measured or 0):
                 self._looked[attempt.trial.number] = attempt.said
         ended = sorted(results)
-        return {n: own for n in ended if (own := results[n]) is not None}, reports
+        return {n: own for n in ended if (own := results[n]) is not None}, tuple(sorted(reports))
 
     def _new_reports(self, trial: Trial) -> tuple[list[CurveReport], int]:
         """Return the new values, and the last step that the file holds; -1 if it cannot be read.
@@ -236,6 +255,21 @@ class Observer:
         kind = status.failure if status is not None and status.failure is not None else LOST
         message = f"{message}; see {self.folder.job(job.name).logs}"
         return AttemptResult(trial.token, "lost", step, kind, message, {})
+
+
+def _parts(news: Sequence[RunningAttempt]) -> list[list[RunningAttempt]]:
+    """Divide attempts by jobs, those that are gone first; one part, as they are, if few."""
+    if len(news) <= MOST_NEWS:
+        return [list(news)]
+    by_job: dict[str, list[RunningAttempt]] = {}
+    for own in sorted(news, key=lambda own: not own.job_is_gone):
+        by_job.setdefault(own.job.name, []).append(own)
+    parts: list[list[RunningAttempt]] = [[]]
+    for of_job in by_job.values():
+        if len(parts[-1]) + len(of_job) > MOST_NEWS and parts[-1]:
+            parts.append([])
+        parts[-1] += of_job
+    return parts
 
 
 OfJobs = Mapping[str, tuple[JobHeartbeat, float] | None]

@@ -60,7 +60,7 @@ def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
     return Verdict.FAIL
 
 
-AT_ONCE = 100  # values, or ends of attempts, that are written in one transaction
+AT_ONCE = 200  # values, or ends of attempts, that are written in one transaction
 
 
 @dataclass(frozen=True)
@@ -188,10 +188,9 @@ class Results(DriverPart):
                 self._trials.tell(outcome.trial, outcome.stop, metrics, failure=failure)
 
         def write(outcome: Outcome) -> None:
-            trial, files = outcome.trial, self._folder.trial(outcome.trial.number)
-            files.write_result(told[trial.number])
-            if trial.token is not None:
-                files.control.write(Control(trial.token, stop=outcome.stop))
+            trial = outcome.trial
+            stop = None if trial.token is None else Control(trial.token, stop=outcome.stop)
+            self._folder.trial(trial.number).end(told[trial.number], stop)
 
         do_together([partial(write, outcome) for outcome in outcomes])
         event = self._recorder.event

@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial
 
 from hpsearch.errors import unknown_name
 from hpsearch.study import options
-from hpsearch.study.batched_tpe import FINISHED, BatchedTPESampler, Fits
+from hpsearch.study.batched_tpe import FINISHED, BatchedTPESampler, Fits, have_grown
 from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
@@ -156,7 +156,7 @@ class ReplayableSampler(BaseSampler):
         if self._joint_space is None:
             return self._joint.infer_relative_search_space(study, trial)
         num_finished = study._storage.get_n_trials(study._study_id, FINISHED)
-        if num_finished != self._num_finished:
+        if have_grown(self._num_finished, num_finished):
             # It reads those that run as well, thousands where the cluster is large.
             shared = self._joint_space.calculate(study, use_cache=True)
             self._shared = {name: values for name, values in shared.items() if not values.single()}

@@ -25,9 +25,8 @@ ENDLESS: Final = 10**9  # steps
 def write_job(study: StudyDir, name: str, attempt: int, configs: dict[int, Config]) -> JobDir:
     """Write what the driver writes before it submits: trials by number, and a job of them."""
     for number, config in configs.items():
-        trial = study.trial(number)
-        trial.create(yaml_file.dump(config), Lineage(Fresh(), 0))
-        trial.control.write(Control(f"token-{number}-{attempt}", None))
+        control = Control(f"token-{number}-{attempt}", None)
+        study.trial(number).create(yaml_file.dump(config), Lineage(Fresh(), 0), control=control)
     job = study.job(name)
     assignments = tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs)
     job.plan.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0, refills=False))

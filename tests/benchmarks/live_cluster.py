@@ -94,6 +94,28 @@ class Timer:
 
         return timed
 
+    def around_parts(
+        self, part: str, function: Callable[..., Iterator[Any]]
+    ) -> Callable[..., Iterator[Any]]:
+        """Return a function that yields, timed while it works; each call counts once."""
+
+        def timed(*given: Any, **named: Any) -> Iterator[Any]:
+            seconds, yielded = 0.0, function(*given, **named)
+            try:
+                while True:
+                    began = self.clock()
+                    try:
+                        value = next(yielded)
+                    except StopIteration:
+                        return
+                    finally:
+                        seconds += self.clock() - began
+                    yield value
+            finally:
+                self.seconds[part].append(seconds)
+
+        return timed
+
 
 def time_parts(driver: Driver, timer: Timer) -> None:
     """Time the four parts of a round of one driver."""
@@ -103,9 +125,10 @@ def time_parts(driver: Driver, timer: Timer) -> None:
     patched: list[tuple[object, str, str]] = [
         (trials, "ask", "ask"),
         (jobs, "submit", "submit"),
-        (driver._observer, "observe", "look"),
         (results, "report", "tell"),
         (results, "end_attempts", "tell"),
     ]
     for owner, name, part in patched:
         setattr(owner, name, timer.around(part, getattr(owner, name)))
+    observer = driver._observer
+    setattr(observer, "observe", timer.around_parts("look", observer.observe))  # noqa: B010

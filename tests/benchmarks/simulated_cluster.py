@@ -182,6 +182,7 @@ class Run:
         self.looks = 0
         self.last_ask = self.cluster.now
         self._folder = folder
+        self._root = str(folder)
         self._database = storage
         self._version = version
         os.environ[STORAGE] = storage
@@ -191,10 +192,11 @@ class Run:
 
     def _count_write(self, event: str, given: tuple[Any, ...]) -> None:
         """Count the files below the study's folder that driver and jobs open to write."""
-        if event == "open":
-            path, mode, _ = given
-            is_write = isinstance(mode, str) and set(mode) & {"w", "a", "x"}
-            self.num_writes += bool(is_write) and str(path).startswith(str(self._folder))
+        if event != "open":
+            return
+        path, _, flags = given
+        if flags & os.O_CREAT and isinstance(path, str) and path.startswith(self._root):
+            self.num_writes += 1
 
     def drive(self) -> None:
         """Drive the study to its end."""

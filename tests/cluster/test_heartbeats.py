@@ -146,7 +146,7 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     job = new_job(tmp_path, [plain_config({**rules, "seed": seed}) for seed in range(8)])
     job.plan.write(replace(job.plan.required(), heartbeat_seconds=60.0))
     counts: Counter[str] = Counter()
-    fsync, rename = os.fsync, Path.replace
+    fsync, rename = os.fsync, os.replace
 
     def flushed(descriptor):
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
@@ -155,10 +155,10 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
 
     def replaced(path, target):
         counts["writes"] += Path(target).name == "heartbeat.json"
-        return rename(path, target)
+        rename(path, target)
 
     monkeypatch.setattr(os, "fsync", flushed)
-    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(os, "replace", replaced)
     work(str(job.root))
     # At the beginning, before the first of ten evaluations, and after each, where there is news.
     assert (counts["flushes"], counts["writes"]) == (0, 12)

@@ -24,9 +24,9 @@ from drives import METRIC, Clock, Killed
 from optuna.storages._rdb.storage import _VersionManager
 from sqlalchemy import Engine, event
 
+from hpsearch import files
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import Assignment, AttemptResult, Control, JobPlan
+from hpsearch.cluster.records import Assignment, AttemptResult
 from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.errors import ConflictError
 from hpsearch.study import opening
@@ -45,8 +45,8 @@ PATIENCE_SECONDS = 60.0
 MAX_TICKS = 300
 GUARDED = (
     (Trials, "tell"),
-    (TrialDir, "write_result"),
-    (RecordFile, "write"),
+    (TrialDir, "end"),
+    (files, "_replace"),
 )
 UNGUARDED = (
     (EventRecorder, "keep_lease"),
@@ -54,6 +54,7 @@ UNGUARDED = (
     (space_module, "_suggest"),
     (MirroredStorage, "keep"),
 )
+DECISIVE = ("/control.json", "/job.json")  # files before which it is worth to stop
 PLACES = (
     *("acquire", "append", "appended", "look", "submit", "submitted", "release"),
     *(name for _, name in (*UNGUARDED, *GUARDED)),
@@ -329,8 +330,7 @@ def _stop_before(patch: pytest.MonkeyPatch, owner: Any, name: str, *, guarded: b
     original: Callable[..., Any] = getattr(owner, name)
 
     def stopping(*arguments: Any, **named: Any) -> Any:
-        kind = getattr(arguments[0], "kind", None)
-        if owner is not RecordFile or kind in (Control, JobPlan):
+        if owner is not files or arguments[0].endswith(DECISIVE):
             point(name, guarded=guarded)
         return original(*arguments, **named)
 

@@ -21,6 +21,7 @@ from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, Mem
 from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir
 from hpsearch.errors import DiskError
 from hpsearch.files import write_json
+from hpsearch.study import observe as observe_module
 from hpsearch.study.observe import (
     BUSY_SECONDS,
     SILENCE_SECONDS,
@@ -82,7 +83,8 @@ def look(
     """Look for the first time, or in one of several rounds that share ``silences``."""
     observer = Observer(folder, executor, "m", lambda trial, step: step % 2 == 0)
     observer.silences = silences or Silences()
-    return observer.observe(state, now=now)
+    (seen,) = observer.observe(state, now=now)
+    return seen
 
 
 def look_after_long(
@@ -480,6 +482,30 @@ def test_a_line_that_is_no_evaluation_is_left_out(folder: StudyDir, text: str) -
     assert look(state_of(0), folder, Looking("00001")).reports == (CurveReport(2, 0, 0.5),)
 
 
+def test_much_news_comes_in_parts_first_of_the_jobs_that_are_gone(
+    folder: StudyDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe_module, "MOST_NEWS", 3)
+    numbers = {"1": (0, 1), "2": (2, 3), "3": (4, 5), "4": (6, 7)}
+    trials = {n: Trial(n, {}, attempts=1, token=f"token-{n}") for n in range(8)}
+    jobs = {
+        name: Job(name, [tuple((n, 1, f"token-{n}") for n in own)], {*own}, id=name)
+        for name, own in numbers.items()
+    }
+    state = StudyState(trials=trials, jobs=jobs, untold=dict(trials), live=dict(jobs))
+    for trial in trials:
+        add_row(folder, trial, 2, 0.5)
+    for trial in (0, 1, 6, 7):
+        folder.trial(trial).attempt(1).write_result(result(trial))
+    observer = Observer(folder, Looking("2", "3"), "m", lambda trial, step: True)
+    parts = list(observer.observe(state, now=0.0))
+    assert [[*part.results] for part in parts] == [[6, 7], [0, 1], [], []]
+    assert [part.gone for part in parts] == [{"4"}, {"1"}, set(), set()]
+    reports = [[report.trial for report in part.reports] for part in parts]
+    assert reports == [[6, 7], [0, 1], [4, 5], [2, 3]]
+    assert [part.is_last for part in parts] == [False, False, False, True]
+
+
 def test_files_are_read_of_those_alone_of_which_a_heartbeat_has_news(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +526,7 @@ def test_files_are_read_of_those_alone_of_which_a_heartbeat_has_news(
     def seen() -> tuple[list[str], list[int], list[tuple[int, int]]]:
         """Return which files were opened, the trials that ended, and what was reported."""
         opened.clear()
-        found = observer.observe(state, now=0.0)
+        (found,) = observer.observe(state, now=0.0)
         reports = [(report.trial, report.step) for report in found.reports]
         names = sorted(path.name for path in opened if path.is_relative_to(folder.trials))
         return names, list(found.results), reports

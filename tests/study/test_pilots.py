@@ -22,6 +22,7 @@ from test_population_study import population_study, teaching
 from tried import tried
 
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.study import driver as driver_module
 from hpsearch.study.jobs import Pilots
 from hpsearch.study.spec import Study
 
@@ -131,6 +132,17 @@ def test_paused_and_stopped_studies_let_idle_pilots_go(tmp_path: Path) -> None:
         tick_until(driver, lambda: not driver.is_busy)
     assert executor.live() == []
     assert driver.state.counts()["finished"] == 2
+
+
+def test_idle_pilots_are_kept_for_trials_that_the_round_will_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a round too short for all trials let those pilots go for which it had none yet."""
+    monkeypatch.setattr(driver_module, "STARTED_AT_ONCE", 2)
+    study, executor = study_of(tmp_path, jobs=3, budget={"trials": 12}), pilots()
+    drive(study, executor)
+    assert executor.submitted == ["00001", "00002", "00003"]
+    check_books(study, executor)
 
 
 def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:

@@ -325,12 +325,12 @@ def test_what_optuna_was_told_stands() -> None:
         machine.start("look")
         driver = machine.drivers[0]
         for _ in range(20):
-            if driver.at == "write_result":
+            if driver.at == "end":
                 break
             for name in sorted(machine.world.cluster.live):
                 machine.world.cluster.end(name, is_zombie=True)
-            machine.drive(0, "write_result", 1)
-        assert driver.at == "write_result"
+            machine.drive(0, "end", 1)
+        assert driver.at == "end"
         machine.kill(0, is_known=True)
         for name in sorted(machine.world.cluster.gone):
             machine.world.cluster.work(name)
