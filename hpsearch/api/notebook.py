@@ -39,11 +39,13 @@ def data_frame(
 def history_figure(view: StudyView) -> "Figure":
     """Return the value of each finished trial by the first objective, and the best so far."""
     from hpsearch.analysis.candidates import finished  # it loads numpy, which no status needs
+    from hpsearch.report.page.material import drawn_part
     from hpsearch.report.page.search import history_chart
 
     if not finished(view):
         raise HpsearchError(f"no trial of {view.name} has finished yet, so nothing can be drawn")
-    return _figure(history_chart(view, view.study.spec.objectives[0]))
+    drawn = drawn_part(view, view.best())
+    return _figure(history_chart(view, drawn, view.study.spec.objectives[0]))
 
 
 def learning_figure(view: StudyView) -> "Figure":

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import rows
@@ -18,7 +18,7 @@ START = "from hpsearch.cli import entry; entry()"
 
 
 def looks(setting: Setting) -> Iterator[dict[str, object]]:
-    """Measure `hpsearch status` and `hpsearch trials` into a file."""
+    """Measure `hpsearch status` and `hpsearch trials` into a file, and the page of most trials."""
     for trials in setting.pick(full=(4_118, 100_000), quick=(20, 80)):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -33,19 +33,21 @@ def looks(setting: Setting) -> Iterator[dict[str, object]]:
                 long_study(without, trials)
                 contenders["status, no snapshot"] = _look(without, "status")
                 contenders["trials, no snapshot"] = _look(without, "trials")
-            case = Case(
-                name="look at a study",
-                sizes=f"{trials:,} trials, SQLite",
-                unit="look",
-                contenders={key: Contender(run, calls=1) for key, run in contenders.items()},
-                baselines=("python",),
-                goal="1 s",
-            )
-            yield from setting.time([case])
+            yield from setting.time([_case("look at a study", trials, contenders, goal="1 s")])
+            if trials == setting.pick(full=100_000, quick=80):
+                draw = _look(with_one, "report", "--out", str(folder / "page"))
+                page = {"python": contenders["python"], "report": draw}
+                yield from setting.time([_case("a page of a study", trials, page)])
 
 
-def _look(folder: Path, command: str) -> Callable[[], int]:
-    return _run(folder, "-c", START, command, "long", "--runs", str(folder / "runs"))
+def _case(name: str, trials: int, runs: Mapping[str, Callable[[], int]], *, goal: str = "") -> Case:
+    contenders = {key: Contender(run, calls=1) for key, run in runs.items()}
+    sizes = f"{trials:,} trials, SQLite"
+    return Case(name, sizes, "look", contenders, baselines=("python",), goal=goal)
+
+
+def _look(folder: Path, command: str, *options: str) -> Callable[[], int]:
+    return _run(folder, "-c", START, command, "long", "--runs", str(folder / "runs"), *options)
 
 
 def _run(folder: Path, *command: str) -> Callable[[], int]:

@@ -20,7 +20,9 @@ from hpsearch.analysis.importances import Importance, Importances
 from hpsearch.dashboard.figures import timeline
 from hpsearch.errors import UsageError
 from hpsearch.parameters import CategoricalParameter, FloatParameter
+from hpsearch.report.page import material as material_module
 from hpsearch.report.page import page as page_module
+from hpsearch.report.page import search as search_module
 from hpsearch.report.page.answer import comparisons
 from hpsearch.report.page.charts import words
 from hpsearch.report.page.hours import (
@@ -510,6 +512,31 @@ def test_a_page_of_a_thousand_trials(tmp_path):
     assert len(text.encode()) < 15 * MEGABYTE
     assert len(trace(page.charts["history-0"], "finished")["x"]) == 1000
     assert "The jobs are not drawn one by one" in page.words
+
+
+def test_of_very_many_trials_the_best_and_some_are_drawn(story, monkeypatch):
+    """Before, the page of 100,000 trials had 54 MB, more than a browser can draw."""
+    monkeypatch.setattr(material_module, "MAX_DRAWN", 20)
+    monkeypatch.setattr(search_module, "MAX_DRAWN", 20)
+    values = [((37 * number) % 100) / 100 for number in range(100)]
+    for number, value in enumerate(values):
+        told(story, number, value)
+    _, page = page_of(story)
+    history = page.charts["history-0"]
+    drawn = trace(history, "finished")["x"]
+    best = [number for number in range(100) if values[number] in (0.99, 0.98)]
+    assert drawn == sorted({*range(0, 100, 6), *best})
+    line = trace(history, "best so far")
+    assert (line["x"][0], line["x"][-1], line["y"][-1]) == (0, 99, 0.99)
+    steps = dict(zip(line["x"], line["y"], strict=True))
+    best_of_all = best_so_far(values, "maximize")
+    assert all(steps[number] == best_of_all[number] for number in steps)
+    assert {n for n in range(1, 100) if best_of_all[n] != best_of_all[n - 1]} <= steps.keys()
+    (rows,) = [table for table in page.tables if table[0][:2] == ["trial", "state"]]
+    assert [int(row[0]) for row in rows[1:]] == drawn
+    assert page.words.count(f"Shown are {len(drawn)} of 100 trials") == 4
+    upper = trace(page.charts["coordinates"], "best tenth")["x"]
+    assert upper.count(None) == sum(values[number] >= 0.9 for number in drawn)
 
 
 def test_the_page_needs_nothing_else(story):

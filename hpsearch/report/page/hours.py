@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Final
 
 from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -25,6 +26,7 @@ LOOKS: Final = {
 """colour and pattern of what jobs do"""
 MAX_TICKS: Final = 10  # jobs up to which each has a tick
 MAX_BARS: Final = 150  # jobs that are drawn each by itself
+MAX_MOMENTS: Final = 2000  # of which the number of jobs is drawn, the last among them
 MAX_LOGS: Final = 10  # failed trials of which the last words are shown
 
 
@@ -68,9 +70,11 @@ def _rows(job_spans: Sequence[JobSpan]) -> Iterator[tuple[str, ...]]:
 
 def states_chart(job_spans: Sequence[JobSpan]) -> Chart:
     times, counts = work.counts_over_time(job_spans)
-    moments = list(map(moment, times))
+    drawn = slice((len(times) - 1) % (apart := ceil(len(times) / MAX_MOMENTS)), None, apart)
+    moments = list(map(moment, times[drawn]))
     data = []
-    for kind, series in counts.items():
+    for kind, every in counts.items():
+        series = every[drawn]
         colour, shape = LOOKS[kind]
         line = {"color": colour, "width": 1, "shape": "hv"}
         pattern = {"shape": shape, **charts.OVER}

@@ -5,12 +5,13 @@ Where something is missing, a sentence in its place says why.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hpsearch.analysis.activity import Activity, read_activity
-from hpsearch.analysis.candidates import Played, read_played, strongest_members
+from hpsearch.analysis.candidates import Played, front, read_played, strongest_members
 from hpsearch.analysis.confirmation import Confirmation, read_confirmed, whole_confirmation
 from hpsearch.analysis.lineage import Ancestry, lineage_or_why
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 NO_PLAYERS: Final = "its trials are programs, which play no games"
 NUM_CURVES: Final = 5  # of the best trials, drawn with their intervals
+MAX_DRAWN: Final = 5000  # trials that are drawn and listed one by one; a browser takes no more
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,23 @@ def _seeds(
     return by_trial or f"the learning curves of {confirmation.trained_by} are gone"
 
 
+def drawn_part(view: StudyView, best: Trial | None) -> StudyView:
+    """Return the study with its trials alone that are drawn: of very many the best, and some."""
+    trials = view.state.trials
+    if len(trials) <= MAX_DRAWN:
+        return view
+    top = view.ranked(trials.values())[: MAX_DRAWN // 10]
+    unbeaten = front(view) if len(view.study.spec.objectives) > 1 else []
+    some = sorted(trials)[:: ceil(len(trials) / (MAX_DRAWN - len(top)))]
+    first = {trial.number for trial in (*top, *unbeaten, *([] if best is None else [best]))}
+    drawn = {number: trials[number] for number in sorted({*first, *some})}
+    return replace(view, state=replace(view.state, trials=drawn))
+
+
 @dataclass(frozen=True)
 class Material:
     view: StudyView
+    drawn: StudyView  # the same with the trials alone that are drawn and listed one by one
     at: float  # when it was looked at, in seconds since the epoch
     elsewhere: str  # the option --runs for studies in another folder, or empty
     best: Trial | None
@@ -135,6 +151,14 @@ class Material:
     played: Played | str
     activity: Activity | None  # of learner and actors, in the newest job that has some
     other: StudyView | None  # a study that is laid over this one
+
+    @property
+    def drawn_text(self) -> str:
+        """A sentence on trials that are left out, with a space before it; else empty."""
+        number, total = len(self.drawn.state.trials), len(self.view.state.trials)
+        if number == total:
+            return ""
+        return f" Shown are {number:,} of {total:,} trials: the best, and others evenly by number."
 
 
 def gather(
@@ -161,6 +185,7 @@ def gather(
     descent = lineage_or_why(view)
     return Material(
         view=view,
+        drawn=drawn_part(view, best),
         at=at,
         elsewhere=elsewhere,
         best=best,

@@ -30,16 +30,18 @@ from hpsearch.study.view import StudyView, setting_text, standing_text, trial_st
 
 
 def trials_section(material: Material) -> Iterator[Html]:
-    view = material.view
-    if not view.state.trials:
+    drawn = material.drawn
+    if not drawn.state.trials:
         return
     yield html.paragraph(
         "A click on a column's name sorts by it, again the other way round; a click on a "
-        "trial's point in a chart leads to its row."
+        f"trial's point in a chart leads to its row.{material.drawn_text}"
     )
-    header = ("trial", "state", *_metrics(view), *view.study.space.order)
-    listed = Html(f'<div class="sortable">{html.table(header, _rows(view))}</div>')
-    yield html.folded(f"{len(view.state.trials):,} trials", listed)
+    if material.drawn_text:
+        yield html.code(f"hpsearch trials {drawn.name}{material.elsewhere} --csv > trials.csv")
+    header = ("trial", "state", *_metrics(drawn), *drawn.study.space.order)
+    listed = Html(f'<div class="sortable">{html.table(header, _rows(drawn))}</div>')
+    yield html.folded(f"{len(drawn.state.trials):,} trials", listed)
 
 
 def _metrics(view: StudyView) -> list[str]:

@@ -74,8 +74,8 @@ GROUPS: Final = (
 SPREAD: Final = 0.03  # of the range, by which lines through one category are drawn apart
 
 
-def coordinates_chart(view: StudyView) -> Chart:
-    """Return the finished trials; the last axis is the first objective."""
+def coordinates_chart(view: StudyView, drawn: StudyView) -> Chart:
+    """Return the ``drawn`` trials that finished; the last axis is the first objective."""
     objective, trials = view.study.spec.objectives[0], finished(view)
     values = [trial.metrics[objective.metric]["value"] for trial in trials]
     low, high = min(values), max(values)
@@ -86,8 +86,9 @@ def coordinates_chart(view: StudyView) -> Chart:
         lines = [
             [*_line(view, trials[place]), (last, _share(values[place], low, high))]
             for place in group
+            if trials[place].number in drawn.state.trials
         ]
-        look = {"color": colour, "width": charts.thinner(width, len(trials))}
+        look = {"color": colour, "width": charts.thinner(width, len(drawn.state.trials))}
         more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
         data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
     return charts.chart(data, _layout(view, objective.metric, low, high))
@@ -192,16 +193,18 @@ def parameters_section(material: Material) -> Iterator[Html]:
         )
     yield html.heading("All parameters at once")
     yield html.figure(
-        coordinates_chart(view),
+        coordinates_chart(view, material.drawn),
         "coordinates",
-        f"A line a finished trial, from end to end of each range, and last {metric}.",
+        f"A line a finished trial, from end to end of each range, and last {metric}."
+        f"{material.drawn_text}",
         width=AXIS * (1 + len(space.order)),
     )
     yield html.heading("One parameter at a time")
-    yield html.paragraph(f"The star is {_star_text(material)}.")
+    yield html.paragraph(f"The star is {_star_text(material)}.{material.drawn_text}")
+    slices = (slice_chart(material.drawn, name, material.best) for name in space.order)
     yield html.grid(
-        html.figure(slice_chart(view, name, material.best), f"slice-{place}", f"{metric} by {name}")
-        for place, name in enumerate(space.order)
+        html.figure(drawn, f"slice-{place}", f"{metric} by {name}")
+        for place, (name, drawn) in enumerate(zip(space.order, slices, strict=True))
     )
 
 

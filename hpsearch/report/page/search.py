@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from hpsearch.analysis.candidates import finished, front, judged_matches
@@ -14,7 +14,7 @@ from hpsearch.printable import interval_text
 from hpsearch.report.page import charts, html
 from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
-from hpsearch.report.page.material import Material, MeasuredCurve, read_learning
+from hpsearch.report.page.material import MAX_DRAWN, Material, MeasuredCurve, read_learning
 from hpsearch.report.progress import seconds_at_work
 from hpsearch.report.text import duration_text, endings_text
 from hpsearch.study.options import NoPruning
@@ -40,17 +40,18 @@ def history_section(material: Material) -> Iterator[Html]:
     marks = " Marks below: pruned and failed trials." if any(_marks(view)) else ""
     for place, objective in enumerate(view.study.spec.objectives):
         yield html.figure(
-            history_chart(view, objective),
+            history_chart(view, material.drawn, objective),
             f"history-{place}",
             f"{objective.metric} of each finished trial with its 95 % interval, in the order of "
-            f"asking; the line is the best so far{by_value}.{marks}",
+            f"asking; the line is the best so far{by_value}.{marks}{material.drawn_text}",
         )
     if ended := view.state.tally.ended:
         yield html.paragraph(f"{endings_text(ended)}.")
 
 
-def history_chart(view: StudyView, objective: Objective) -> Chart:
-    trials = finished(view)
+def history_chart(view: StudyView, drawn: StudyView, objective: Objective) -> Chart:
+    """Return the values of the ``drawn`` trials, and the best so far of all."""
+    trials = finished(drawn)
     numbers = [trial.number for trial in trials]
     rhos = [trial.metrics[objective.metric] for trial in trials]
     values, low, high = ([rho[key] for rho in rhos] for key in ("value", "low", "high"))
@@ -58,11 +59,22 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
     measured = charts.trial_points("finished", trials, numbers, values, {"color": BLUE, "size": 6})
     # The line must not take the clicks that are meant for the points below it.
     look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
-    best = best_so_far(values, objective.goal)
-    line = charts.scatter("lines", "best so far", numbers, best, look)
+    steps = best_steps(finished(view), objective)
+    across = [trial.number for trial, _ in steps]
+    line = charts.scatter("lines", "best so far", across, [best for _, best in steps], look)
     of_marks = {"overlaying": "y", "range": [0, 1], "visible": False}
     layout = charts.axes("trial", objective.metric) | {"yaxis2": of_marks}
-    return charts.chart([{**measured, "error_y": error}, line, *_marks(view)], layout)
+    return charts.chart([{**measured, "error_y": error}, line, *_marks(drawn)], layout)
+
+
+def best_steps(trials: Sequence[Trial], objective: Objective) -> list[tuple[Trial, float]]:
+    """Return trials with the best value so far; of very many those at which it changed."""
+    values = [trial.metrics[objective.metric]["value"] for trial in trials]
+    steps = list(zip(trials, best_so_far(values, objective.goal), strict=True))
+    if len(steps) <= MAX_DRAWN:
+        return steps
+    changes = [now for before, now in pairwise(steps) if now[1] != before[1]]
+    return [steps[0], *changes, steps[-1]]
 
 
 def best_so_far(values: Sequence[float], goal: str) -> list[float]:
@@ -116,7 +128,8 @@ def front_section(material: Material) -> Iterator[Html]:
         f"{len(best)} of {len(finished(view))} finished trials are beaten by no other in all of "
         f"{goals}. What is called the best elsewhere is the best in the first of them."
     )
-    yield html.figure(front_chart(view, best), "pareto", f"{names[0]} against {names[1]}.")
+    caption = f"{names[0]} against {names[1]}.{material.drawn_text}"
+    yield html.figure(front_chart(material.drawn, best), "pareto", caption)
     rows = [
         (str(trial.number), *(interval_text(trial.metrics[name]) for name in names))
         for trial in best
@@ -156,7 +169,8 @@ def rungs_section(material: Material) -> Iterator[Html]:
     caption = "Trials that reported a value at a step, by what then happened."
     yield html.figure(rungs_chart(reached, given_up), "rungs-reached", caption)
     caption = "The last reported value of each trial that was given up, beside those that finished."
-    yield html.figure(ends_chart(view), "rungs-values", caption)
+    caption += material.drawn_text
+    yield html.figure(ends_chart(material.drawn), "rungs-values", caption)
 
 
 def rungs(view: StudyView) -> tuple[Counter[int], Counter[int]]:
@@ -321,11 +335,12 @@ def _row(view: StudyView) -> tuple[str, ...]:
 def best_chart(views: Sequence[StudyView]) -> Chart:
     data: list[Trace] = []
     for place, view in enumerate(views):
-        trials, objective = finished(view), view.study.spec.objectives[0]
-        values = [trial.metrics[objective.metric]["value"] for trial in trials]
-        best = best_so_far(values, objective.goal)
+        trials = finished(view)
+        count = {trial.number: at for at, trial in enumerate(trials, 1)}
+        steps = best_steps(trials, view.study.spec.objectives[0])
         look = {"line": charts.line(place, 2) | {"shape": "hv"}, "marker": {"size": 4}}
-        more = charts.trial_texts(trials) | look
-        count = range(1, len(trials) + 1)
-        data.append(charts.scatter("lines+markers", view.name, count, best, more))
+        more = charts.trial_texts([trial for trial, _ in steps]) | look
+        across = [count[trial.number] for trial, _ in steps]
+        best = [value for _, value in steps]
+        data.append(charts.scatter("lines+markers", view.name, across, best, more))
     return charts.chart(data, charts.axes("finished trials", views[0].metric))
