@@ -38,7 +38,7 @@ def write_bytes(path: Path, data: bytes, *, is_flushed: bool = True) -> None:
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, is_flushed: bool = True) -> None:
     """Replace files of a folder, by their names, one after the other; as `write_bytes`."""
-    # Texts, as a driver writes thousands of files in a round, and paths would take half of it.
+    # Texts, as a driver writes thousands of files in a round: paths would take half of the time.
     root = os.fspath(folder)
     path = root
     try:

@@ -212,7 +212,7 @@ class Drive:
                 if spec_json(changed) != spec_json(self._study):
                     return changed
             if driver.is_busy and not driver.is_hurried:
-                self._rest(poll_seconds(self._study))
+                self._rest(poll_seconds(self._study) - seconds)
         return None
 
     def _rest(self, seconds: float) -> None:

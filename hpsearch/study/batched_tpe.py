@@ -2,8 +2,8 @@
 
 Optuna's sampler fits the densities of good and of bad trials anew for each suggestion, and counts
 those that run as bad. With 16,000 of them a suggestion takes 0.1 s and more. Here, where many run,
-a fit serves many suggestions, which join the bad ones, until a hundredth more have finished: fewer
-change the densities by less than the chance by which candidates are drawn from them.
+a fit serves all suggestions until another trial has finished, or with more than 10,000 of them a
+hundredth more; suggestions join the bad ones for later ones.
 Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), section 4.
 """
 
@@ -32,9 +32,10 @@ AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""
 MOST_SUGGESTIONS = 256  # of one fit
-DRAWN_AT_ONCE = 16
+DRAWN_AT_ONCE = 128
 """suggestions at most whose candidates are drawn, and compared with all before them, at once"""
-LITTLE = 0.01  # of the weight of bad trials, that those drawn at once have together at most
+LITTLE = 0.01  # share of the trials that a density may leave out
+QUICKLY_SORTED = 10_000  # finished trials that are looked at whenever there is one more
 MOST_BAD = 500
 """trials by which the density of bad ones is fitted; of more, so many at random"""
 MANY_BAD = 8 * MOST_BAD  # trials that are looked at for them
@@ -43,8 +44,8 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 def have_grown(before: int, now: int) -> bool:
-    """Return whether trials have become so many more that to look at all of them pays again."""
-    return now - before > LITTLE * before
+    """Return whether finished trials are so many more that it pays to look at all of them again."""
+    return now - before > LITTLE * max(0, before - QUICKLY_SORTED)
 
 
 Values = dict[str, list[float]]  # by parameter, as Optuna stores them
@@ -105,10 +106,9 @@ class Fit:
     drawn: list[Candidates] = field(default_factory=list)  # for suggestions to come, the last first
 
     @property
-    def num_alike(self) -> int:
-        """How many suggestions may pass each other over, as together they weigh little."""
-        little = LITTLE * (self.bad_weight + self.num_suggested)
-        return max(1, min(DRAWN_AT_ONCE, int(little)))
+    def num_negligible(self) -> int:
+        """How many suggestions need not repel others, as together they weigh little."""
+        return int(LITTLE * (self.bad_weight + self.num_suggested))
 
 
 @dataclass
@@ -181,7 +181,8 @@ class BatchedTPESampler(TPESampler):
             fit = self._fit(study, trial, search_space, is_exact=are_few)
             self._fits.by_names[names] = fit
         if not fit.drawn:
-            fit.drawn = self._draw(fit, search_space, 1 if are_few else fit.num_alike)
+            number = 1 if are_few else max(1, min(DRAWN_AT_ONCE, fit.num_negligible))
+            fit.drawn = self._draw(fit, search_space, number)
         candidates = fit.drawn.pop()
         chosen = self._compare(candidates.places, candidates.log_good - candidates.log_bad)
         for name, value in chosen.items():
@@ -214,7 +215,7 @@ class BatchedTPESampler(TPESampler):
         """Return the best of the finished trials, looked for when more have finished."""
         fits = self._fits
         is_old = fits.num_finished != num_finished
-        if is_old if is_exact else have_grown(fits.num_finished, num_finished):
+        if is_old and (is_exact or have_grown(fits.num_finished, num_finished)):
             default = default_gamma_multiobjective if study._is_multi_objective() else default_gamma
             finished = study._get_trials(deepcopy=False, states=FINISHED, use_cache=True)
             num_good = (self._gamma or default)(num_finished)
@@ -249,17 +250,16 @@ class BatchedTPESampler(TPESampler):
         """Return candidates for each of the next suggestions."""
         size = self._n_ei_candidates
         places = fit.good.sample(self._rng.rng, num_suggestions * size)
-        log_good, log_bad = fit.good.log_pdf(places), self._log_bad(fit, places, search_space)
+        log_good, log_bad = fit.good.log_pdf(places), fit.bad.log_pdf(places)
+        if fit.num_suggested and fit.num_suggested + num_suggestions > fit.num_negligible:
+            log_bad = self._with_suggested(log_bad, fit, places, search_space)
         drawn = Candidates(places, log_good, log_bad)
         return [drawn.part(number, size) for number in range(num_suggestions)]
 
-    def _log_bad(
-        self, fit: Fit, places: Points, search_space: dict[str, BaseDistribution]
+    def _with_suggested(
+        self, log_bad: Floats, fit: Fit, places: Points, search_space: dict[str, BaseDistribution]
     ) -> Floats:
-        """Return the log density of bad trials and earlier suggestions, float64 (C,)."""
-        log_bad = fit.bad.log_pdf(places)
-        if fit.num_suggested == 0:
-            return log_bad
+        """Return the log density of bad trials and earlier suggestions at all places, float64."""
         values = {name: np.asarray(fit.suggested[name]) for name in search_space}
         parameters = self._parzen_estimator_parameters
         newer = Density(self._parzen_estimator_cls(values, search_space, parameters))

@@ -54,7 +54,7 @@ def groups(
 
 ASKED_AT_ONCE = 200
 """trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
-STARTED_AT_ONCE = 1000  # trials for which jobs are submitted before more are asked for, or a job's
+SUBMITTING_SECONDS = 10.0  # of a round's work, after which jobs are submitted; each is a call
 WORKING_SECONDS = 20.0  # after which a round is over, although there is more to do
 
 
@@ -99,7 +99,9 @@ class Driver(DriverPart):
             self._recorder.record("started")
 
     def tick(self) -> None:
-        end = self._clock() + WORKING_SECONDS
+        """Do one round; what it has no time for is left to the next one, see `is_hurried`."""
+        began = self._clock()
+        due, end = began + SUBMITTING_SECONDS, began + WORKING_SECONDS
         self.is_hurried = False
         self._recorder.renew_lease()
         self._heed()
@@ -107,11 +109,14 @@ class Driver(DriverPart):
         for seen in self._look():
             has_more = True
             while has_more and not self.is_hurried:
-                has_more = self._go_on(is_all_seen=seen.is_last)
-                self.is_hurried = (has_more or not seen.is_last) and self._clock() >= end
+                has_more = self._start_trials(due, is_all_seen=seen.is_last)
+                now = self._clock()
+                due = min(now + SUBMITTING_SECONDS, end) if now >= due else due
+                is_all_done = seen.is_last and not has_more
+                self.is_hurried = now >= end and self._trains_on and not is_all_done
             if self.is_hurried:
-                return
-        self._cancel()
+                break
+        self._end_jobs()
         self._conclude()
 
     def interrupt(self) -> None:
@@ -169,36 +174,47 @@ class Driver(DriverPart):
     def _look_at_all(self) -> None:
         for _ in self._look():
             pass
-        self._cancel()
+        self._end_jobs()
 
     def _look(self) -> Iterator[Observation]:
         """Record what there is to see, part by part."""
         for seen in self._observer.observe(self.state, now=self._clock()):
             self.heartbeats = seen.heartbeats
             self._jobs.follow(seen)
+            self._pilots.follow(seen)
             self._results.report(seen)
             self._results.end_attempts(seen)
-            self._jobs.cancel_silent()
-            self._jobs.cancel_strays()
             self._jobs.end(seen)
             yield seen
 
-    def _cancel(self) -> None:
-        """End what is left of a study that a user cancelled."""
+    def _end_jobs(self) -> None:
+        """End jobs that are silent, unknown, or of a study that a user cancelled."""
+        self._jobs.cancel_silent()
+        self._jobs.cancel_strays()
         if self.state.status == CANCELLED:
             self._results.cancel_all()
             self._jobs.cancel()
 
     # Decide and act.
 
-    def _go_on(self, *, is_all_seen: bool) -> bool:
-        """Ask for trials and start jobs; return whether there are more trials to ask for."""
+    @property
+    def _trains_on(self) -> bool:
+        return self.state.status in BUSY and not self._limits.are_failures_too_many()
+
+    def _start_trials(self, due: float, *, is_all_seen: bool) -> bool:
+        """Ask for trials until they are ``due``, and submit jobs then, or once there are all.
+
+        Return whether there are more to ask for.
+        """
         self._pilots.repair()
         if self._limits.are_failures_too_many():
             return False
-        self._breed()
-        has_more = self._ask()
-        self._dispatch(are_more_coming=has_more or not is_all_seen)
+        if is_all_seen:
+            self._breed()
+        has_more = self._ask(due)
+        is_all = is_all_seen and not has_more
+        if is_all or self._clock() >= due:
+            self._dispatch(are_more_coming=not is_all)
         return has_more
 
     def _breed(self) -> None:
@@ -215,27 +231,26 @@ class Driver(DriverPart):
         allowed = at_once if room is None else min(at_once, max(1, room))
         return allowed - len(self.state.live_jobs())
 
-    def _ask(self) -> bool:
-        """Ask for trials that the free jobs can hold, and the pilots besides; True if for not all.
+    def _ask(self, until: float) -> bool:
+        """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
-        Trials that an interruption put back count as a whole job for each job that they were in,
-        which would run still.
+        Return whether there was no time for all of them. Trials that an interruption put back count
+        as a whole job for each job that they were in, which would run still.
         """
         if self.state.status != RUNNING:
             return False
         waiting, whole = self.state.waiting(), self._study.executor.members_per_job
         free = self._free_jobs() - len({trial.job for trial in waiting} - {None})
         places = free * whole + self._pilots.places - sum(trial.job is None for trial in waiting)
-        # Whole jobs, else some would stay half full.
-        left = whole * max(1, STARTED_AT_ONCE // whole)
-        at_once = whole * max(1, ASKED_AT_ONCE // whole)
-        while min(places, left) > 0 and self._will_ask():
+        at_once = whole * max(1, ASKED_AT_ONCE // whole)  # else a round would leave jobs half full
+        while places > 0 and self._will_ask():
             try:
-                asked = self._ask_for(min(places, left, at_once))
-                places, left = places - asked, left - asked
+                places -= self._ask_for(min(places, at_once))
             except OthersTrialsError:  # a user's, who has enqueued some by Optuna: they come first
                 self._trials.recount()
-        return places > 0 and self._will_ask()
+            if self._clock() >= until:
+                return places > 0 and self._will_ask()
+        return False
 
     def _will_ask(self) -> bool:
         if self._breeder is not None and not self.state.population.planned:
@@ -274,11 +289,13 @@ class Driver(DriverPart):
         members_per_job = self._study.executor.members_per_job
         not_given = self._pilots.give(groups(waiting, self._trials.group_key, members_per_job))
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
-        if self._study.refills and not (not_given or breeds_on or self._will_ask()):
-            self._pilots.close_all()
         if are_more_coming:  # in a moment, which fill up the pilots, and the jobs of each shape
             not_given = [group for group in not_given if len(group) == members_per_job]
-        elif not breeds_on:  # else those that are idle now will be needed
+            self._jobs.submit(not_given[: max(self._free_jobs(), 0)])
+            return
+        if self._study.refills and not (not_given or breeds_on or self._will_ask()):
+            self._pilots.close_all()
+        if not breeds_on:  # else those that are idle now will be needed
             self._pilots.close_idle()
         else:
             # What is left is of other shapes than those pilots take, and waits for a job.

@@ -57,7 +57,8 @@ class Jobs(DriverPart):
     def end(self, seen: Observation) -> None:
         ended = {}
         for job in self.state.live_jobs():
-            if job.name in seen.gone:
+            # A pilot may have been given trials after the look that found it gone.
+            if job.name in seen.gone and not job.running:
                 status = seen.jobs.get(job.name)
                 known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
                 told = {key: value for key, value in known.items() if value is not None}
@@ -222,6 +223,11 @@ class Pilots(DriverPart):
         # for a driver that comes by once in a while.
         self._looks_ahead = not isinstance(self._study.executor, LocalOptions)
         self._is_repaired = False
+        self._ended: frozenset[str] = frozenset()  # names of jobs that take nothing any more
+
+    def follow(self, seen: Observation) -> None:
+        ended = (name for name, status in seen.jobs.items() if status.phase == "ended")
+        self._ended = frozenset(ended)
 
     @property
     def places(self) -> int:
@@ -304,7 +310,7 @@ class Pilots(DriverPart):
             for job in self.state.live_jobs()
             if job.is_pilot
             and job.began_at is not None
-            and not (job.closed or job.interrupted or job.is_leaving)
+            and not (job.closed or job.interrupted or job.is_leaving or job.name in self._ended)
         ]
 
     def _places(self, job: Job) -> int:

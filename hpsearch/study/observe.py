@@ -258,11 +258,11 @@ class Observer:
 
 
 def _parts(news: Sequence[RunningAttempt]) -> list[list[RunningAttempt]]:
-    """Divide attempts by jobs, those that are gone first; one part, as they are, if few."""
+    """Divide attempts by jobs, first those that are gone, then the oldest; few stay together."""
     if len(news) <= MOST_NEWS:
         return [list(news)]
     by_job: dict[str, list[RunningAttempt]] = {}
-    for own in sorted(news, key=lambda own: not own.job_is_gone):
+    for own in sorted(news, key=lambda own: (not own.job_is_gone, own.job.name)):
         by_job.setdefault(own.job.name, []).append(own)
     parts: list[list[RunningAttempt]] = [[]]
     for of_job in by_job.values():

@@ -240,7 +240,7 @@ class Run:
                 flush=True,
             )
         if not driver.is_hurried:
-            self.cluster.advance(self.arguments.poll)
+            self.cluster.advance(max(0.0, self.arguments.poll - self.rounds[-1]))
 
     def row(self) -> dict[str, object]:
         """Return a row of the table."""

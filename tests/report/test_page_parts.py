@@ -525,7 +525,7 @@ def test_of_very_many_trials_the_best_and_some_are_drawn(story, monkeypatch):
     history = page.charts["history-0"]
     drawn = trace(history, "finished")["x"]
     best = [number for number in range(100) if values[number] in (0.99, 0.98)]
-    assert drawn == sorted({*range(0, 100, 6), *best})
+    assert drawn == sorted({*range(0, 100, 12), *best})
     line = trace(history, "best so far")
     assert (line["x"][0], line["x"][-1], line["y"][-1]) == (0, 99, 0.99)
     steps = dict(zip(line["x"], line["y"], strict=True))
@@ -534,7 +534,7 @@ def test_of_very_many_trials_the_best_and_some_are_drawn(story, monkeypatch):
     assert {n for n in range(1, 100) if best_of_all[n] != best_of_all[n - 1]} <= steps.keys()
     (rows,) = [table for table in page.tables if table[0][:2] == ["trial", "state"]]
     assert [int(row[0]) for row in rows[1:]] == drawn
-    assert page.words.count(f"Shown are {len(drawn)} of 100 trials") == 4
+    assert page.words.count(f"Of 100 trials {len(drawn)} were chosen:") == 4
     upper = trace(page.charts["coordinates"], "best tenth")["x"]
     assert upper.count(None) == sum(values[number] >= 0.9 for number in drawn)
 

@@ -54,7 +54,7 @@ UNGUARDED = (
     (space_module, "_suggest"),
     (MirroredStorage, "keep"),
 )
-DECISIVE = ("/control.json", "/job.json")  # files before which it is worth to stop
+DECISIVE = ("/control.json", "/job.json")  # files before which it is worth stopping
 PLACES = (
     *("acquire", "append", "appended", "look", "submit", "submitted", "release"),
     *(name for _, name in (*UNGUARDED, *GUARDED)),

@@ -499,10 +499,10 @@ def test_much_news_comes_in_parts_first_of_the_jobs_that_are_gone(
         folder.trial(trial).attempt(1).write_result(result(trial))
     observer = Observer(folder, Looking("2", "3"), "m", lambda trial, step: True)
     parts = list(observer.observe(state, now=0.0))
-    assert [[*part.results] for part in parts] == [[6, 7], [0, 1], [], []]
-    assert [part.gone for part in parts] == [{"4"}, {"1"}, set(), set()]
+    assert [[*part.results] for part in parts] == [[0, 1], [6, 7], [], []]
+    assert [part.gone for part in parts] == [{"1"}, {"4"}, set(), set()]
     reports = [[report.trial for report in part.reports] for part in parts]
-    assert reports == [[6, 7], [0, 1], [4, 5], [2, 3]]
+    assert reports == [[0, 1], [6, 7], [2, 3], [4, 5]]
     assert [part.is_last for part in parts] == [False, False, False, True]
 
 

@@ -35,12 +35,13 @@ from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError
 from hpsearch.study import driver as driver_module
 from hpsearch.study import observe as observe_module
+from hpsearch.study import requests
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import LEASE_SECONDS
-from hpsearch.study.requests import is_dead, own_name
+from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
 
@@ -417,20 +418,25 @@ class Rushing(Clock):
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """Return a study of twenty jobs of six trials each, started four at a time."""
-    monkeypatch.setattr(driver_module, "STARTED_AT_ONCE", 25)
+    """Return a study of twenty jobs of six trials each, which are asked for by twelve."""
+    monkeypatch.setattr(driver_module, "ASKED_AT_ONCE", 12)
     executor = {"name": "local", "jobs": 20, "members_per_job": 6}
     return new_study(tmp_path, budget={"trials": 240}, executor=executor)
 
 
 def test_a_long_round_is_over_before_all_is_done(many: Study) -> None:
     """Before, 16,384 GPUs stood idle until a driver had asked for all of 130,000 trials."""
+    asked, jobs, hurried = [], [], []
     with opened(many, FakeExecutor(), Rushing()) as driver:
-        for number in range(1, 6):
+        while len(driver.state.trials) < 120:
             driver.tick()
-            assert (len(driver.state.trials), len(driver.state.jobs)) == (24 * number, 4 * number)
-            assert driver.is_hurried == (number < 5)
+            asked.append(len(driver.state.trials))
+            jobs.append(len(driver.state.jobs))
+            hurried.append(driver.is_hurried)
         tick_until(driver, lambda: not driver.is_busy)
+    assert len(asked) > 2
+    assert jobs == [number // 6 for number in asked]
+    assert all(hurried[:-1])
     assert driver.state.counts()["finished"] == 240
 
 
@@ -439,10 +445,20 @@ def test_jobs_that_ended_are_replaced_before_all_files_are_read(
 ) -> None:
     """Before, GPUs stood idle while a driver read, and told, what 12,000 trials had come to."""
     monkeypatch.setattr(observe_module, "MOST_NEWS", 50)
+    monkeypatch.setattr(driver_module, "SUBMITTING_SECONDS", 0.0)
     with opened(many, FakeExecutor()) as driver:
         tick_until(driver, lambda: bool(driver.state.num_told))
         assert (driver.state.num_told.total(), len(driver.state.jobs)) == (120, 40)
     kinds = [kind for kind, *_ in stored_events(many, "told", "announced")]
     steps = [(kind, len(list(same))) for kind, same in groupby(kinds)]
-    told_and_announced = [("told", 48), ("announced", 8)]
-    assert steps[1:] == [*told_and_announced, *told_and_announced, ("told", 24), ("announced", 4)]
+    assert [number for kind, number in steps if kind == "told"] == [48, 48, 24]
+
+
+def test_a_study_is_cancelled_in_a_round_that_has_no_time(many: Study) -> None:
+    with opened(many, FakeExecutor(), Rushing()) as driver:
+        driver.tick()
+        assert driver.is_hurried
+        requests.leave(driver._folder, Request("cancel"))
+        driver.tick()
+        assert not driver.is_hurried
+        assert driver.state.num_told.total() == len(driver.state.trials)

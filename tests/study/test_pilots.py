@@ -21,9 +21,12 @@ from fakes import FakeExecutor, Fault
 from test_population_study import population_study, teaching
 from tried import tried
 
+from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study import driver as driver_module
+from hpsearch.study import observe as observe_module
 from hpsearch.study.jobs import Pilots
+from hpsearch.study.observe import Observation
 from hpsearch.study.spec import Study
 
 
@@ -104,13 +107,15 @@ def test_a_pilot_that_is_lost_with_its_second_trials(tmp_path: Path, kind: str) 
     check_books(study, executor)
 
 
+class Tired(FakeExecutor):
+    """An executor whose pilots wait for no more trials."""
+
+    def _waits(self, known: Any) -> bool:
+        return False
+
+
 def test_trials_that_a_pilot_never_took_up_are_not_lost(tmp_path: Path) -> None:
     """It left, tired of waiting, just when it was given more."""
-
-    class Tired(FakeExecutor):
-        def _waits(self, known: Any) -> bool:
-            return False
-
     study, executor = study_of(tmp_path, budget={"trials": 4}), Tired(pilot_seconds=1.0)
     with opened(study, executor) as driver:
         tick_until(driver, lambda: not driver.is_busy)
@@ -134,14 +139,35 @@ def test_paused_and_stopped_studies_let_idle_pilots_go(tmp_path: Path) -> None:
     assert driver.state.counts()["finished"] == 2
 
 
-def test_idle_pilots_are_kept_for_trials_that_the_round_will_ask_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a driver hear of few attempts at a time, ask for few, and give them at once."""
+    monkeypatch.setattr(driver_module, "ASKED_AT_ONCE", 2)
+    monkeypatch.setattr(driver_module, "SUBMITTING_SECONDS", 0.0)
+    monkeypatch.setattr(observe_module, "MOST_NEWS", 2)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_idle_pilots_are_kept_for_trials_that_the_round_will_ask_for(tmp_path: Path) -> None:
     """Before, a round too short for all trials let those pilots go for which it had none yet."""
-    monkeypatch.setattr(driver_module, "STARTED_AT_ONCE", 2)
     study, executor = study_of(tmp_path, jobs=3, budget={"trials": 12}), pilots()
     drive(study, executor)
     assert executor.submitted == ["00001", "00002", "00003"]
+    check_books(study, executor)
+
+
+def test_no_trial_is_lost_to_a_pilot_that_the_same_look_found_gone(tmp_path: Path) -> None:
+    """It was given one after the first part of the look, and its end was recorded with another."""
+    study, executor = study_of(tmp_path, budget={"trials": 4}), pilots()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: any(job.began_at for job in driver.state.live_jobs()))
+        (job,) = driver.state.live_jobs()
+        seen = Observation({job.name: JobStatus("17", "ended")}, frozenset({job.name}))
+        driver._jobs.end(seen)
+        assert driver.state.live_jobs() == driver._pilots._open() == [job]
+        driver._pilots.follow(seen)
+        assert driver._pilots._open() == []
+        tick_until(driver, lambda: not driver.is_busy)
     check_books(study, executor)
 
 

@@ -70,11 +70,11 @@ def _rows(job_spans: Sequence[JobSpan]) -> Iterator[tuple[str, ...]]:
 
 def states_chart(job_spans: Sequence[JobSpan]) -> Chart:
     times, counts = work.counts_over_time(job_spans)
-    drawn = slice((len(times) - 1) % (apart := ceil(len(times) / MAX_MOMENTS)), None, apart)
-    moments = list(map(moment, times[drawn]))
+    drawn = sorted({*range(0, len(times), ceil(len(times) / MAX_MOMENTS)), len(times) - 1})
+    moments = [moment(times[at]) for at in drawn]
     data = []
     for kind, every in counts.items():
-        series = every[drawn]
+        series = [every[at] for at in drawn]
         colour, shape = LOOKS[kind]
         line = {"color": colour, "width": 1, "shape": "hv"}
         pattern = {"shape": shape, **charts.OVER}

@@ -127,11 +127,15 @@ def drawn_part(view: StudyView, best: Trial | None) -> StudyView:
     trials = view.state.trials
     if len(trials) <= MAX_DRAWN:
         return view
-    top = view.ranked(trials.values())[: MAX_DRAWN // 10]
-    unbeaten = front(view) if len(view.study.spec.objectives) > 1 else []
-    some = sorted(trials)[:: ceil(len(trials) / (MAX_DRAWN - len(top)))]
-    first = {trial.number for trial in (*top, *unbeaten, *([] if best is None else [best]))}
-    drawn = {number: trials[number] for number in sorted({*first, *some})}
+    ranked = view.ranked(trials.values())
+    first = ranked[: MAX_DRAWN // 10] + ([] if best is None else [best])
+    if len(view.study.spec.objectives) > 1:
+        first += front(view)
+    chosen = {trial.number for trial in first}
+    with_value = {trial.number for trial in ranked}
+    for numbers in (sorted(with_value), sorted(trials.keys() - with_value)):
+        chosen |= {*numbers[:: ceil(len(numbers) / (0.45 * MAX_DRAWN)) or 1]}
+    drawn = {number: trials[number] for number in sorted(chosen)}
     return replace(view, state=replace(view.state, trials=drawn))
 
 
@@ -158,7 +162,9 @@ class Material:
         number, total = len(self.drawn.state.trials), len(self.view.state.trials)
         if number == total:
             return ""
-        return f" Shown are {number:,} of {total:,} trials: the best, and others evenly by number."
+        return (
+            f" Of {total:,} trials {number:,} were chosen: the best, and others evenly by number."
+        )
 
 
 def gather(

@@ -142,7 +142,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Material], Iterator[Html]]], ...
     ("yardsticks", "Published match and exact worst cases", answer.yardstick_section),
     ("hours", "Where the hours went", hours_section),
     ("actors", "Playing while learning", actors_section),
-    ("trials", "All trials", trials_section),
+    ("trials", "Trials", trials_section),
     ("again", "How to do it again", reproduction_section),
 )
 """anchor, title and what yields the pieces, in the order of the page; a section without pieces,

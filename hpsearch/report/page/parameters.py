@@ -81,14 +81,15 @@ def coordinates_chart(view: StudyView, drawn: StudyView) -> Chart:
     low, high = min(values), max(values)
     data: list[Trace] = []
     groups = shared_out(values, worst_first=objective.goal == "maximize")
+    shown = {trial.number for trial in finished(drawn)}
     for (name, colour, width), group in zip(GROUPS, groups, strict=True):
         last = len(view.study.space.order)
         lines = [
             [*_line(view, trials[place]), (last, _share(values[place], low, high))]
             for place in group
-            if trials[place].number in drawn.state.trials
+            if trials[place].number in shown
         ]
-        look = {"color": colour, "width": charts.thinner(width, len(drawn.state.trials))}
+        look = {"color": colour, "width": charts.thinner(width, len(shown))}
         more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
         data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
     return charts.chart(data, _layout(view, objective.metric, low, high))
@@ -201,10 +202,10 @@ def parameters_section(material: Material) -> Iterator[Html]:
     )
     yield html.heading("One parameter at a time")
     yield html.paragraph(f"The star is {_star_text(material)}.{material.drawn_text}")
-    slices = (slice_chart(material.drawn, name, material.best) for name in space.order)
+    drawn, best = material.drawn, material.best
     yield html.grid(
-        html.figure(drawn, f"slice-{place}", f"{metric} by {name}")
-        for place, (name, drawn) in enumerate(zip(space.order, slices, strict=True))
+        html.figure(slice_chart(drawn, name, best), f"slice-{place}", f"{metric} by {name}")
+        for place, name in enumerate(space.order)
     )
 
 

@@ -37,7 +37,7 @@ def history_section(material: Material) -> Iterator[Html]:
         return
     has_champion = bool(view.state.population.archive)
     by_value = " by value, while the champion is chosen by strength" if has_champion else ""
-    marks = " Marks below: pruned and failed trials." if any(_marks(view)) else ""
+    marks = " Marks below: pruned and failed trials." if any(_marks(material.drawn)) else ""
     for place, objective in enumerate(view.study.spec.objectives):
         yield html.figure(
             history_chart(view, material.drawn, objective),
