@@ -75,6 +75,7 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
+        self._ended: frozenset[str] = frozenset()  # names of jobs that the last look found ended
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
         self.is_resumed = False  # whether a user asked, in the last round, to go on
         self.is_hurried = False  # whether the last round had no time for all that there was to do
@@ -100,8 +101,8 @@ class Driver(DriverPart):
 
     def tick(self) -> None:
         """Do one round; what it has no time for is left to the next one, see `is_hurried`."""
-        began = self._clock()
-        due, end = began + SUBMITTING_SECONDS, began + WORKING_SECONDS
+        end = self._clock() + WORKING_SECONDS
+        due = min(self._clock() + SUBMITTING_SECONDS, end)
         self.is_hurried = False
         self._recorder.renew_lease()
         self._heed()
@@ -179,7 +180,7 @@ class Driver(DriverPart):
     def _look(self) -> Iterator[Observation]:
         """Record what there is to see, part by part."""
         for seen in self._observer.observe(self.state, now=self._clock()):
-            self.heartbeats = seen.heartbeats
+            self.heartbeats, self._ended = seen.heartbeats, seen.ended
             self._jobs.follow(seen)
             self._pilots.follow(seen)
             self._results.report(seen)
@@ -229,7 +230,8 @@ class Driver(DriverPart):
         at_once, room = self._study.executor.jobs, self._executor.max_jobs
         # With no room for even one, a job is submitted all the same: its refusal says why.
         allowed = at_once if room is None else min(at_once, max(1, room))
-        return allowed - len(self.state.live_jobs())
+        # Where thousands end at a time, they are replaced before all their results are read.
+        return allowed - sum(job.name not in self._ended for job in self.state.live_jobs())
 
     def _ask(self, until: float) -> bool:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.

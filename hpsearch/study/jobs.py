@@ -226,8 +226,7 @@ class Pilots(DriverPart):
         self._ended: frozenset[str] = frozenset()  # names of jobs that take nothing any more
 
     def follow(self, seen: Observation) -> None:
-        ended = (name for name, status in seen.jobs.items() if status.phase == "ended")
-        self._ended = frozenset(ended)
+        self._ended = seen.ended
 
     @property
     def places(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite
 from typing import NamedTuple
 
@@ -40,6 +40,11 @@ class Observation:
     speeds: Mapping[str, float] = field(default_factory=dict)
     """steps a second of each member, by job"""
     is_last: bool = True  # whether the look is over; else more of it follows
+
+    @cached_property
+    def ended(self) -> frozenset[str]:
+        """The names of the jobs of which the executor says that they have ended."""
+        return frozenset(name for name, status in self.jobs.items() if status.phase == "ended")
 
 
 class AgedHeartbeat(NamedTuple):

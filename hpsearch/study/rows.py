@@ -108,29 +108,38 @@ def as_read(value: Any) -> Any:
 
 
 def insert_trials(
-    storage: RDBStorage, study_id: int, unwritten: Sequence[FrozenTrial]
+    storage: RDBStorage,
+    study_id: int,
+    unwritten: Sequence[FrozenTrial],
+    fence: Callable[[Session], None],
 ) -> list[int]:
     """Write running trials, whose numbers come next, and return their ids.
 
-    Raises OthersTrialsError, and writes nothing, where another process has added trials.
+    Calls ``fence`` as `write_changes` does. Raises OthersTrialsError, and writes nothing, where
+    another process has added trials.
     """
+    table = models.TrialModel.__table__
     with _create_scoped_session(storage.scoped_session) as session:
-        # As Optuna does: no other thread may count the trials meanwhile.
+        fence(session)
+        # As Optuna does: no other thread may add trials meanwhile.
         models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
-        trials = [
-            models.TrialModel(
-                study_id=study_id,
-                number=trial.number,
-                state=TrialState.RUNNING,
-                datetime_start=trial.datetime_start,
-            )
+        rows = [
+            {
+                "study_id": study_id,
+                "number": trial.number,
+                "state": TrialState.RUNNING,
+                "datetime_start": trial.datetime_start,
+            }
             for trial in unwritten
         ]
-        session.add_all(trials)
-        session.flush()
-        ids = [int(trial.trial_id) for trial in trials]
-        if _num_before(session, study_id, ids[0]) != unwritten[0].number:
+        session.execute(insert(table), rows)
+        newest = select(table.c.trial_id, table.c.number).where(table.c.study_id == study_id)
+        newest = newest.order_by(table.c.trial_id.desc()).limit(len(rows) + 1)
+        ids, numbers = zip(*reversed(session.execute(newest).all()), strict=True)
+        first = unwritten[0].number
+        if [*numbers] != [*range(max(0, first - 1), first + len(rows))]:
             raise OthersTrialsError("another process has added trials to this study; ask again")
+        ids = ids[-len(rows) :]
         pairs = list(zip(ids, unwritten, strict=True))
         distributions = {id(d): d for trial in unwritten for d in trial.distributions.values()}
         texts = {key: distribution_to_json(d) for key, d in distributions.items()}
@@ -150,15 +159,7 @@ def insert_trials(
         user = {(i, key): value for i, t in pairs for key, value in t.user_attrs.items()}
         _insert_attrs(session, models.TrialSystemAttributeModel, system)
         _insert_attrs(session, models.TrialUserAttributeModel, user)
-        return ids
-
-
-def _num_before(session: Session, study_id: int, trial_id: int) -> int:
-    """Return how many trials a study has before one: by the last number, as counting takes long."""
-    table = models.TrialModel.__table__.c
-    query = select(table.number).where(table.study_id == study_id, table.trial_id < trial_id)
-    last = session.scalar(query.order_by(table.trial_id.desc()).limit(1))
-    return 0 if last is None else int(last) + 1
+        return list(ids)
 
 
 def find_written(storage: RDBStorage, study_id: int, numbers: Sequence[int]) -> list[int]:

@@ -160,7 +160,7 @@ class MirroredStorage(BaseStorage):
 
             def write() -> list[int]:
                 found = find_written(self._backend, study_id, numbers) if next(attempts) else []
-                return found or insert_trials(self._backend, study_id, trials)
+                return found or insert_trials(self._backend, study_id, trials, self._fence)
 
             for trial, trial_id in zip(trials, self._persist(write), strict=True):
                 trial._trial_id = trial_id

@@ -1,7 +1,7 @@
 """New trials are written once and whole; what is not read back is as the database has it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from hpsearch.errors import OthersTrialsError, StorageUnavailableError
 from hpsearch.study.rows import Changes, End, insert_trials, write_changes
@@ -118,8 +119,13 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredSto
 def test_a_trial_that_arrived_unseen_is_found(
     study: optuna.Study, storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(backend: RDBStorage, study_id: int, unwritten: Sequence[FrozenTrial]) -> list[int]:
-        insert_trials(backend, study_id, unwritten)
+    def lost(
+        backend: RDBStorage,
+        study_id: int,
+        unwritten: Sequence[FrozenTrial],
+        fence: Callable[[Session], None],
+    ) -> list[int]:
+        insert_trials(backend, study_id, unwritten, fence)
         raise StorageUnavailableError("the connection was lost")
 
     monkeypatch.setattr("hpsearch.study.storage.insert_trials", lost)
