@@ -15,6 +15,7 @@ from cli_tools import (
     Run,
     damage,
     hpsearch,
+    in_this_process,
     jobs_of,
     kill_jobs,
     newest_step,
@@ -32,6 +33,7 @@ from tried import tried
 
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.study import driver as driver_module
 from hpsearch.trainers import checkpoint
 
 TRIALS = set(range(4))
@@ -348,6 +350,18 @@ def test_ticks_drive_a_study_as_run_does(folder, first_two):
         hpsearch(folder, "tick", "tiny")
         time.sleep(0.5)
     assert_as_if_undisturbed(folder, first_two)
+
+
+@pytest.mark.slow
+def test_a_tick_does_all_that_there_is_to_do(folder, monkeypatch):
+    """Before, it left to the next one what it had no time for, which cron begins minutes later."""
+    monkeypatch.setattr(driver_module, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(driver_module, "WORKING_SECONDS", 0.0)
+    new_study(folder, {**FIRST_JOB, "executor": {"name": "local", "jobs": 2}})
+    assert in_this_process(folder, "tick", "study.yaml").returncode == 0
+    assert [t["state"] for t in read(folder, "trials", "tiny")] == ["running", "running"]
+    hpsearch(folder, "cancel", "tiny")
+    hpsearch(folder, "tick", "tiny")
 
 
 # What was saved is damaged.

@@ -108,6 +108,8 @@ def tick(study: str, runs: Path) -> None:
     with opened_driver(loaded, runs) as driver:
         driver.start(resume=False)
         driver.tick()
+        while driver.is_hurried:  # it had no time for all that there is to do now
+            driver.tick()
         driver.write_snapshot()
         view = StudyView(loaded, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
