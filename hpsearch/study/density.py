@@ -1,4 +1,4 @@
-"""The densities of TPE, used often: what does not depend on the place is computed once, by scipy.
+"""The densities of TPE, used often: what does not depend on the place is computed once.
 
 A density is a mixture of kernels, one for each trial: products of normal distributions, cut off at
 the ends of each range, and of frequencies of choices. Of a parameter with steps, each value has the
@@ -8,7 +8,7 @@ Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), s
 Axes: C places, K kernels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,12 +20,17 @@ Floats = npt.NDArray[np.float64]
 Points = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
 
 
+ROWS = 64  # places whose kernels are worked out at a time, as a cache holds them
+
+
 class Density:
     def __init__(self, estimator: _ParzenEstimator) -> None:
         mixture = estimator._mixture_distribution
         self._weights = mixture.weights
         names, every = estimator._search_space, mixture.distributions
         self._kernels = {name: _kernels(each) for name, each in zip(names, every, strict=True)}
+        of_ranges = (own.log_scale for own in self._kernels.values())
+        self._log_weights: Floats = np.log(self._weights) + sum(of_ranges)
 
     def sample(self, rng: np.random.RandomState, size: int) -> dict[str, Floats]:
         chosen = rng.choice(len(self._weights), size, p=self._weights)
@@ -33,23 +38,37 @@ class Density:
 
     def log_pdf(self, places: Points) -> Floats:
         """Return the log density float64 (C,) at places within the ranges."""
-        total = np.log(self._weights)[None]
-        for name, kernels in self._kernels.items():
-            total = total + kernels.log_pdf(places[name])
-        most = total.max(axis=1, keepdims=True)
-        log: Floats = np.log(np.exp(total - most).sum(axis=1)) + most[:, 0]
+        parts = [own.exponents(places[name]) for name, own in self._kernels.items()]
+        count = len(next(iter(places.values())))
+        log = np.empty(count)
+        for begin in range(0, count, ROWS):
+            rows = slice(begin, begin + ROWS)
+            total = np.repeat(self._log_weights[None], len(log[rows]), axis=0)
+            for exponents in parts:
+                total += exponents(rows)
+            most = total.max(axis=1)
+            total -= most[:, None]
+            np.exp(total, out=total)
+            log[rows] = np.log(total.sum(axis=1)) + most
         return log
+
+
+Exponents = Callable[[slice], Floats]
+"""gives, of some places, what each kernel's log density depends on the place by, (C, K)"""
 
 
 class _Kernels(Protocol):
     """The kernels of one parameter."""
 
+    log_scale: Floats | float
+    """what the log density of each kernel (K,) holds at every place"""
+
     def draw(self, chosen: npt.NDArray[np.int64], uniform: Floats) -> Floats:
         """Return values (C,) of chosen kernels (C,), by numbers in [0, 1)."""
         ...
 
-    def log_pdf(self, values: Floats) -> Floats:
-        """Return the log density (C, K) of each kernel at values (C,)."""
+    def exponents(self, values: Floats) -> Exponents:
+        """Return the rest of it at values (C,)."""
         ...
 
 
@@ -60,6 +79,8 @@ def _kernels(distribution: Any) -> _Kernels:
 
 
 class _Choices:
+    log_scale: Floats | float = 0.0
+
     def __init__(self, frequencies: Floats) -> None:
         self._cumulated = frequencies.cumsum(axis=1)
         self._logs = np.log(frequencies.T)
@@ -69,9 +90,9 @@ class _Choices:
         places: Floats = below.sum(axis=1).astype(np.float64)
         return places
 
-    def log_pdf(self, values: Floats) -> Floats:
-        logs: Floats = self._logs[values.astype(np.int64)]
-        return logs
+    def exponents(self, values: Floats) -> Exponents:
+        choices = values.astype(np.int64)
+        return lambda rows: self._logs[choices[rows]]
 
 
 class _Normals:
@@ -79,6 +100,7 @@ class _Normals:
         self._range = distribution
         self._ends = distribution.adapted_low, distribution.adapted_high
         self._log_mass = np.log(self._mass(*self._ends))
+        self.log_scale: Floats | float = -np.log(distribution.sigma) - LOG_ROOT - self._log_mass
 
     def draw(self, chosen: npt.NDArray[np.int64], uniform: Floats) -> Floats:
         from scipy.special import ndtr, ndtri  # here, as it takes a tenth of a second
@@ -89,11 +111,17 @@ class _Normals:
         values: Floats = np.exp(x) if self._range.is_log else x
         return values.clip(self._range.low, self._range.high)
 
-    def log_pdf(self, values: Floats) -> Floats:
-        x = np.log(values) if self._range.is_log else values
-        squares = ((x[:, None] - self._range.mu) / self._range.sigma) ** 2
-        log: Floats = -0.5 * squares - np.log(self._range.sigma) - LOG_ROOT - self._log_mass
-        return log
+    def exponents(self, values: Floats) -> Exponents:
+        x = (np.log(values) if self._range.is_log else values)[:, None]
+        mu, narrowness = self._range.mu, np.sqrt(0.5) / self._range.sigma
+
+        def of(rows: slice) -> Floats:
+            far: Floats = x[rows] - mu
+            far *= narrowness
+            far *= far
+            return np.negative(far, out=far)
+
+        return of
 
     def _mass(self, low: float | Floats, high: float | Floats) -> Floats:
         """Return the mass of each kernel between two ends, or C pairs of them (C, 1), (C, K)."""
@@ -112,18 +140,25 @@ LOG_ROOT = 0.5 * np.log(2 * np.pi)
 class _Steps(_Normals):
     def __init__(self, distribution: Any) -> None:
         super().__init__(distribution)
-        self._known: dict[float, Floats] = {}  # log mass (K,) of the steps that were asked for
+        self.log_scale = 0.0
+        self._places: dict[float, int] = {}  # rows of ``_logs``, by value
+        self._logs: Floats = np.empty((0, len(distribution.mu)))
+        """log mass of the steps that were asked for (M, K)"""
 
     def draw(self, chosen: npt.NDArray[np.int64], uniform: Floats) -> Floats:
         low, step = self._range.low, self._range.step
         values: Floats = low + np.round((super().draw(chosen, uniform) - low) / step) * step
         return values.clip(low, self._range.high)
 
-    def log_pdf(self, values: Floats) -> Floats:
-        new = np.array([value for value in {*values.tolist()} if value not in self._known])
-        if len(new):
-            self._known |= zip(new.tolist(), self._log_steps(new), strict=True)
-        return np.stack([self._known[value] for value in values.tolist()])
+    def exponents(self, values: Floats) -> Exponents:
+        new = [value for value in {*values.tolist()} if value not in self._places]
+        if new:
+            self._places |= zip(
+                new, range(len(self._logs), len(self._logs) + len(new)), strict=True
+            )
+            self._logs = np.concatenate([self._logs, self._log_steps(np.array(new))])
+        logs, places = self._logs, np.array([self._places[value] for value in values.tolist()])
+        return lambda rows: logs[places[rows]]
 
     def _log_steps(self, values: Floats) -> Floats:
         half = self._range.step / 2
