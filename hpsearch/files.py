@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from resource import RUSAGE_THREAD, getrusage
 from secrets import token_hex
@@ -58,15 +58,11 @@ def write_files(folder: Path, files: Mapping[str, bytes], *, is_flushed: bool = 
 def _replace(path: str, temporary: str, data: bytes, *, is_flushed: bool) -> None:
     is_placed = False
     try:
-        file = _created(temporary)
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(file, left) :]
+        with _created(temporary) as file:
+            file.write(data)
             if is_flushed:
-                os.fsync(file)
-        finally:
-            os.close(file)
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
         is_placed = True
     finally:
@@ -75,14 +71,13 @@ def _replace(path: str, temporary: str, data: bytes, *, is_flushed: bool) -> Non
                 os.unlink(temporary)
 
 
-def _created(path: str) -> int:
-    """Return the descriptor of a new file, in a folder that is made if it is missing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+def _created(path: str) -> BufferedWriter:
+    """Return a new file, open for writing, in a folder that is made if it is missing."""
     try:
-        return os.open(path, flags, 0o666)
+        return open(path, "xb")
     except FileNotFoundError:
         make_folder(Path(path).parent)
-        return os.open(path, flags, 0o666)
+        return open(path, "xb")
 
 
 FIRST = 16  # pieces of work that are done one after another, and show whether they wait
