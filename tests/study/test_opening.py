@@ -453,10 +453,15 @@ def test_jobs_that_ended_are_replaced_before_all_results_are_told(
     assert steps == [("asked", 120), ("told", 48), ("asked", 120), ("told", 72)]
 
 
-def test_a_study_is_cancelled_in_a_round_that_has_no_time(many: Study) -> None:
-    with opened(many, FakeExecutor(), Rushing()) as driver:
+def test_all_is_looked_at_before_a_study_is_cancelled(
+    many: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that ended early would have told that trials were cancelled which had finished."""
+    monkeypatch.setattr(observe_module, "MOST_NEWS", 6)
+    with opened(many, FakeExecutor()) as driver:
         driver.tick()
-        assert driver.is_hurried
+        driver.tick()
+        monkeypatch.setattr(driver_module, "WORKING_SECONDS", 0.0)
         requests.leave(driver._folder, Request("cancel"))
         driver.tick()
         assert not driver.is_hurried

@@ -24,7 +24,6 @@ from tried import tried
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study import driver as driver_module
-from hpsearch.study import observe as observe_module
 from hpsearch.study.jobs import Pilots
 from hpsearch.study.observe import Observation
 from hpsearch.study.spec import Study
@@ -139,17 +138,12 @@ def test_paused_and_stopped_studies_let_idle_pilots_go(tmp_path: Path) -> None:
     assert driver.state.counts()["finished"] == 2
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a driver hear of few attempts at a time, ask for few, and give them at once."""
+def test_idle_pilots_are_kept_for_trials_that_the_round_will_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a round too short for all trials let those pilots go for which it had none yet."""
     monkeypatch.setattr(driver_module, "ASKED_AT_ONCE", 2)
     monkeypatch.setattr(driver_module, "SUBMITTING_SECONDS", 0.0)
-    monkeypatch.setattr(observe_module, "MOST_NEWS", 2)
-
-
-@pytest.mark.usefixtures("hasty")
-def test_idle_pilots_are_kept_for_trials_that_the_round_will_ask_for(tmp_path: Path) -> None:
-    """Before, a round too short for all trials let those pilots go for which it had none yet."""
     study, executor = study_of(tmp_path, jobs=3, budget={"trials": 12}), pilots()
     drive(study, executor)
     assert executor.submitted == ["00001", "00002", "00003"]
