@@ -75,7 +75,6 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
-        self._ended: frozenset[str] = frozenset()  # names of jobs that the last look found ended
         self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
         self.is_resumed = False  # whether a user asked, in the last round, to go on
         self.is_hurried = False  # whether the last round had no time for all that there was to do
@@ -180,9 +179,8 @@ class Driver(DriverPart):
     def _look(self) -> Iterator[Observation]:
         """Record what there is to see, part by part."""
         for seen in self._observer.observe(self.state, now=self._clock()):
-            self.heartbeats, self._ended = seen.heartbeats, seen.ended
+            self.heartbeats, self._pilots.ended = seen.heartbeats, seen.ended
             self._jobs.follow(seen)
-            self._pilots.follow(seen)
             self._results.report(seen)
             self._results.end_attempts(seen)
             self._jobs.end(seen)
@@ -231,7 +229,7 @@ class Driver(DriverPart):
         # With no room for even one, a job is submitted all the same: its refusal says why.
         allowed = at_once if room is None else min(at_once, max(1, room))
         # Where thousands end at a time, they are replaced before all their results are read.
-        return allowed - sum(job.name not in self._ended for job in self.state.live_jobs())
+        return allowed - sum(job.name not in self._pilots.ended for job in self.state.live_jobs())
 
     def _ask(self, until: float) -> bool:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.

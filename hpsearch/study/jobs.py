@@ -223,10 +223,7 @@ class Pilots(DriverPart):
         # for a driver that comes by once in a while.
         self._looks_ahead = not isinstance(self._study.executor, LocalOptions)
         self._is_repaired = False
-        self._ended: frozenset[str] = frozenset()  # names of jobs that take nothing any more
-
-    def follow(self, seen: Observation) -> None:
-        self._ended = seen.ended
+        self.ended: frozenset[str] = frozenset()  # names of jobs that the last look found ended
 
     @property
     def places(self) -> int:
@@ -309,7 +306,7 @@ class Pilots(DriverPart):
             for job in self.state.live_jobs()
             if job.is_pilot
             and job.began_at is not None
-            and not (job.closed or job.interrupted or job.is_leaving or job.name in self._ended)
+            and not (job.closed or job.interrupted or job.is_leaving or job.name in self.ended)
         ]
 
     def _places(self, job: Job) -> int:

@@ -134,12 +134,8 @@ class Observer:
 
         An executor that does not answer is no news of its jobs: none of them is gone.
         """
-        live, folder, executor = state.live_jobs(), self.folder, self.executor
-        try:
-            jobs = executor.look([(folder.job(job.name), job.id) for job in live])
-            gone = frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
-        except SchedulerSilentError:
-            jobs, gone = {}, frozenset()
+        live, folder = state.live_jobs(), self.folder
+        jobs, gone = self._look(live, now)
         attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
         of_jobs = self._of_jobs.read([job.name for job in live])
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
@@ -171,6 +167,17 @@ class Observer:
             is_last = number == len(parts)
             yield Observation(jobs, gone_now, results, reports, heartbeats, speeds, is_last)
             gone_now = frozenset()
+
+    def _look(
+        self, live: Sequence[Job], now: float
+    ) -> tuple[Mapping[str, JobStatus], frozenset[str]]:
+        """Return what the executor says, and which jobs are gone; nothing if it does not answer."""
+        executor = self.executor
+        try:
+            jobs = executor.look([(self.folder.job(job.name), job.id) for job in live])
+        except SchedulerSilentError:
+            return {}, frozenset()
+        return jobs, frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
 
     def _with_news(self, attempts: Sequence[RunningAttempt]) -> list[RunningAttempt]:
         """Return the attempts of which there may be news."""

@@ -159,7 +159,7 @@ def test_no_trial_is_lost_to_a_pilot_that_the_same_look_found_gone(tmp_path: Pat
         seen = Observation({job.name: JobStatus("17", "ended")}, frozenset({job.name}))
         driver._jobs.end(seen)
         assert driver.state.live_jobs() == driver._pilots._open() == [job]
-        driver._pilots.follow(seen)
+        driver._pilots.ended = seen.ended
         assert driver._pilots._open() == []
         tick_until(driver, lambda: not driver.is_busy)
     check_books(study, executor)
