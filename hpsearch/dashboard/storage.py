@@ -168,9 +168,6 @@ def _shown(trial: FrozenTrial) -> FrozenTrial:
     return shown
 
 
-TRIALS_AT_ONCE: Final = 1000  # in one transaction, for which a driver with SQLite waits
-
-
 class TrialSource:
     """One study, looked at again and again; only what may have changed is read."""
 
@@ -212,11 +209,6 @@ class TrialSource:
 
     def _read(self) -> list[FrozenTrial]:
         engine = self._followed.database.engine
-        with engine.begin() as connection:
-            every = trial_ids(connection, self.head.study_id)
+        every = trial_ids(engine, self.head.study_id)
         ids = [trial_id for trial_id in every if trial_id not in self._ended]
-        trials: list[FrozenTrial] = []
-        for start in range(0, len(ids), TRIALS_AT_ONCE):
-            with engine.begin() as connection:
-                trials += read_trials(connection, ids[start : start + TRIALS_AT_ONCE])
-        return trials
+        return read_trials(engine, ids, with_curves=False)

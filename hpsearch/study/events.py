@@ -7,7 +7,7 @@ of descent is written with the event that ends a population's trial, so that the
 import json
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -165,6 +165,9 @@ class Event:
     data: dict[str, Any] = field(default_factory=dict)  # what JSON can hold
 
 
+EVENTS_AT_ONCE = 2000  # that are read together: a million would take gigabytes
+
+
 class EventLog:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -203,12 +206,18 @@ class EventLog:
 
         return self._database.transaction(work)
 
-    def read(self, study_id: int, after_id: int = 0) -> list[Event]:
-        """Return the events of a study, those with a higher id than ``after_id`` alone."""
+    def read(self, study_id: int, after_id: int = 0) -> Iterator[Event]:
+        """Yield the events of a study in order, those with a higher id than ``after_id`` alone."""
+        while events := self._read_part(study_id, after_id):
+            yield from events
+            after_id = events[-1].id
+
+    def _read_part(self, study_id: int, after_id: int) -> list[Event]:
         # Columns instead of objects, which take several times as long to make.
         row = EventRow.__table__.c
         query = select(row.id, row.kind, row.at, row.trial, row.attempt, row.job, row.data)
-        query = query.where(row.study_id == study_id, row.id > after_id).order_by(row.id)
+        query = query.where(row.study_id == study_id, row.id > after_id)
+        query = query.order_by(row.id).limit(EVENTS_AT_ONCE)
 
         def work(session: Session) -> list[Event]:
             return [

@@ -1,4 +1,4 @@
-"""Rows of Optuna's tables, many at once: the dashboard's trials, new trials, what becomes of them.
+"""Rows of Optuna's tables, many at once: trials, new ones, and what becomes of them.
 
 Optuna takes ten times as long to read many trials, and cannot write several rows at once. All that
 is used of its private tables is here; test_rows.py and test_write_behind.py compare with Optuna.
@@ -18,7 +18,7 @@ from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Engine, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from hpsearch.errors import OthersTrialsError
@@ -26,15 +26,35 @@ from hpsearch.errors import OthersTrialsError
 _NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
 
-def trial_ids(connection: Connection, study_id: int) -> list[int]:
+def trial_ids(engine: Engine, study_id: int) -> list[int]:
     trials = models.TrialModel.__table__.c
     query = select(trials.trial_id).where(trials.study_id == study_id).order_by(trials.number)
-    return list(connection.scalars(query))
+    with engine.begin() as connection:
+        return list(connection.scalars(query))
 
 
-def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]:
-    """Return trials by their numbers, without curves, as of one moment within a transaction."""
-    params, distributions = _read_params(connection, ids)
+TRIALS_AT_ONCE = 1000  # read in one transaction; a longer one would keep a driver waiting
+
+Known = dict[str, BaseDistribution]
+"""distributions by their texts in the database: one object for all trials, as each takes memory"""
+
+
+def read_trials(engine: Engine, ids: Sequence[int], *, with_curves: bool) -> list[FrozenTrial]:
+    """Return trials by their ids, which are in the order of their numbers."""
+    trials: list[FrozenTrial] = []
+    known: Known = {}
+    for start in range(0, len(ids), TRIALS_AT_ONCE):
+        with engine.begin() as connection:
+            part = ids[start : start + TRIALS_AT_ONCE]
+            trials += _read_part(connection, part, known, with_curves=with_curves)
+    return trials
+
+
+def _read_part(
+    connection: Connection, ids: Sequence[int], known: Known, *, with_curves: bool
+) -> list[FrozenTrial]:
+    params, distributions = _read_params(connection, ids, known)
+    curves = _read_curves(connection, ids) if with_curves else {}
     values: dict[int, dict[int, float]] = defaultdict(dict)
     measured = _rows(connection, models.TrialValueModel, ids, "objective", "value", "value_type")
     for trial, place, number, kind in measured:
@@ -55,7 +75,7 @@ def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]
             distributions=distributions[trial],
             user_attrs=user[trial],
             system_attrs=system[trial],
-            intermediate_values={},
+            intermediate_values=curves.get(trial, {}),
             trial_id=trial,
         )
         for trial, number, state, start, complete in rows
@@ -72,9 +92,8 @@ def _rows(connection: Connection, model: Any, ids: Sequence[int], *columns: str)
 
 
 def _read_params(
-    connection: Connection, ids: Sequence[int]
+    connection: Connection, ids: Sequence[int], known: Known
 ) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, BaseDistribution]]]:
-    known: dict[str, BaseDistribution] = {}
     params: dict[int, dict[str, Any]] = defaultdict(dict)
     distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
     columns = ("param_name", "param_value", "distribution_json")
@@ -84,6 +103,16 @@ def _read_params(
         distributions[trial][name] = known[text]
         params[trial][name] = known[text].to_external_repr(value)
     return params, distributions
+
+
+def _read_curves(connection: Connection, ids: Sequence[int]) -> dict[int, dict[int, float]]:
+    """Return values by trial and step."""
+    curves: dict[int, dict[int, float]] = defaultdict(dict)
+    model = models.TrialIntermediateValueModel
+    columns = ("step", "intermediate_value", "intermediate_value_type")
+    for trial, step, value, kind in _rows(connection, model, ids, *columns):
+        curves[trial][step] = model.stored_repr_to_intermediate_value(value, kind)
+    return curves
 
 
 def _read_attrs(

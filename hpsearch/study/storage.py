@@ -32,7 +32,16 @@ from sqlalchemy.orm import Session
 
 from hpsearch.errors import OthersTrialsError, StorageError, StorageUnavailableError
 from hpsearch.study.engine import create_directory, engine_options, persist, show_lost_connections
-from hpsearch.study.rows import Changes, End, as_read, find_written, insert_trials, write_changes
+from hpsearch.study.rows import (
+    Changes,
+    End,
+    as_read,
+    find_written,
+    insert_trials,
+    read_trials,
+    trial_ids,
+    write_changes,
+)
 from hpsearch.study.url import hide_password
 
 P = ParamSpec("P")
@@ -82,6 +91,8 @@ class MirroredStorage(BaseStorage):
         self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
         self._num_in: dict[int, Counter[TrialState]] = {}  # by study
         self._directions: dict[int, list[StudyDirection]] = {}
+        self._ranges: dict[str, BaseDistribution] = {}
+        """by its text, for all trials the same object, as each takes memory"""
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
         self._unwritten: list[FrozenTrial] = []
@@ -219,6 +230,7 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
+        distribution = self._ranges.setdefault(repr(distribution), distribution)
         row = (trial_id, param_name, param_value_internal, distribution)
         with self._written(self._backend.set_trial_param, *row) as trial:
             value = distribution.to_external_repr(param_value_internal)
@@ -400,7 +412,10 @@ class MirroredStorage(BaseStorage):
 
     def _loaded(self, study_id: int) -> list[FrozenTrial]:
         if study_id not in self._trials:
-            trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
+            engine = self._backend.engine
+            trials = self._persist(
+                lambda: read_trials(engine, trial_ids(engine, study_id), with_curves=True)
+            )
             self._trials[study_id] = trials
             self._num_in[study_id] = Counter(trial.state for trial in trials)
             self._may_wait.add(study_id)

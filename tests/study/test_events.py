@@ -11,6 +11,7 @@ import pytest
 from test_database import create, race
 
 from hpsearch.errors import ConflictError
+from hpsearch.study import events
 from hpsearch.study.database import Database
 from hpsearch.study.events import Event, EventLog, Lease, Leases
 
@@ -25,17 +26,37 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def test_events_come_back_in_order_as_they_were(database: Database) -> None:
     study, log = create(database), EventLog(database)
-    events = [
+    several = [
         Event(0, "asked", 1.25, trial=0, data={"params": {"lr": 0.1, "net": "[64, 64]"}}),
         Event(0, "submitted", 2.0, job="j-1"),
         Event(0, "ended", 2.0, trial=0, attempt=1, data={"value": None, "note": "ü"}),
     ]
-    written = log.append(study, events[:1]) + log.append(study, events[1:])
-    assert log.read(study) == written
-    assert [without_id(event) for event in written] == events
+    written = log.append(study, several[:1]) + log.append(study, several[1:])
+    assert list(log.read(study)) == written
+    assert [without_id(event) for event in written] == several
     assert [event.id for event in written] == sorted({event.id for event in written})
-    assert log.read(study, after_id=written[0].id) == written[1:]
-    assert log.read(study, after_id=written[-1].id) == []
+    assert list(log.read(study, after_id=written[0].id)) == written[1:]
+    assert list(log.read(study, after_id=written[-1].id)) == []
+
+
+def test_long_logs_are_read_in_parts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, log = create(database), EventLog(database)
+    written = log.append(study, [Event(0, "a", float(second)) for second in range(5)])
+    log.append(create(database, name="another"), [Event(0, "b", 0.0)])
+    sizes: list[int] = []
+    read_part = EventLog._read_part
+
+    def noted(self: EventLog, study_id: int, after_id: int) -> list[Event]:
+        part = read_part(self, study_id, after_id)
+        sizes.append(len(part))
+        return part
+
+    monkeypatch.setattr(EventLog, "_read_part", noted)
+    for at_once, expected in ((2, [2, 2, 1, 0]), (5, [5, 0]), (9, [5, 0])):
+        monkeypatch.setattr(events, "EVENTS_AT_ONCE", at_once)
+        sizes.clear()
+        assert list(log.read(study)) == written
+        assert sizes == expected
 
 
 def without_id(event: Event) -> Event:
@@ -54,7 +75,7 @@ def test_events_of_one_call_are_written_all_or_none(database: Database) -> None:
     study, log = create(database), EventLog(database)
     with pytest.raises(TypeError, match="JSON"):
         log.append(study, [Event(0, "a", 0.0), Event(0, "b", 0.0, data={"x": object()})])
-    assert log.read(study) == []
+    assert list(log.read(study)) == []
     assert log.append(study, []) == []
 
 
@@ -160,4 +181,4 @@ def test_at_any_time_one_driver_at_most_can_write(database: Database, seed: int)
                 written += 1
         except ConflictError:
             assert owner != name or (action == "acquire" and now < expires)
-    assert len(log.read(study)) == written > 0
+    assert len(list(log.read(study))) == written > 0

@@ -1,4 +1,4 @@
-"""Many trials read at once are what Optuna reads one by one, but for their learning curves."""
+"""Many trials read at once are what Optuna reads one by one."""
 
 import copy
 import math
@@ -10,8 +10,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy import NullPool
+from sqlalchemy import Engine, NullPool
 
+from hpsearch.study import rows
 from hpsearch.study.rows import read_trials, trial_ids
 
 SPACE = {
@@ -64,7 +65,7 @@ def filled(storage: RDBStorage, name: str, trials: list[FrozenTrial]) -> int:
 
 def same(ours: list[FrozenTrial], optunas: list[FrozenTrial]) -> bool:
     """Compare as text, since nan is not equal to itself."""
-    return [repr(our) for our in ours] == [repr(without_curve(optuna)) for optuna in optunas]
+    return [repr(our) for our in ours] == [repr(optuna) for optuna in optunas]
 
 
 def without_curve(trial: FrozenTrial) -> FrozenTrial:
@@ -73,25 +74,41 @@ def without_curve(trial: FrozenTrial) -> FrozenTrial:
     return bare
 
 
-def test_trials_are_read_as_optuna_reads_them(tmp_path):
+def read_all(engine: Engine, study_id: int) -> list[FrozenTrial]:
+    return read_trials(engine, trial_ids(engine, study_id), with_curves=True)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 1000])
+def test_trials_are_read_as_optuna_reads_them(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(rows, "TRIALS_AT_ONCE", at_once)
     with database(tmp_path / "study.db") as storage:
         filled(storage, "before", odd_trials()[:2])
         study_id = filled(storage, "this", odd_trials())
-        with storage.engine.connect() as connection:
-            trials = read_trials(connection, trial_ids(connection, study_id))
+        trials, optunas = read_all(storage.engine, study_id), storage.get_all_trials(study_id)
         assert len(trials) == len(odd_trials())
-        assert same(trials, storage.get_all_trials(study_id))
-        assert trials[0] == storage.get_all_trials(study_id)[0]
+        assert same(trials, optunas)
+        assert trials[0] == optunas[0]
+        ids = trial_ids(storage.engine, study_id)
+        bare = read_trials(storage.engine, ids, with_curves=False)
+        assert same(bare, [without_curve(trial) for trial in optunas])
 
 
 def test_trials_are_read_by_their_ids(tmp_path):
     with database(tmp_path / "study.db") as storage:
         study_id = filled(storage, "this", odd_trials())
-        with storage.engine.connect() as connection:
-            ids = trial_ids(connection, study_id)
-            trials = read_trials(connection, [ids[4], ids[1]])
+        ids = trial_ids(storage.engine, study_id)
+        trials = read_trials(storage.engine, [ids[1], ids[4]], with_curves=True)
         every = storage.get_all_trials(study_id)
         assert same(trials, [every[1], every[4]])
+
+
+def test_trials_share_the_objects_of_equal_ranges(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "TRIALS_AT_ONCE", 1)
+    with database(tmp_path / "study.db") as storage:
+        trials = read_all(storage.engine, filled(storage, "this", odd_trials()))
+    ranges = [trial.distributions["lr"] for trial in trials if "lr" in trial.distributions]
+    assert len(ranges) == 4
+    assert len({id(own) for own in ranges}) == 1
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
@@ -103,8 +120,7 @@ def test_moments_are_local_as_optunas(tmp_path, monkeypatch, zone):
     try:
         with database(tmp_path / "study.db") as storage:
             study_id = filled(storage, "this", odd_trials()[:1])
-            with storage.engine.connect() as connection:
-                (trial,) = read_trials(connection, trial_ids(connection, study_id))
+            (trial,) = read_all(storage.engine, study_id)
             (optunas,) = storage.get_all_trials(study_id)
             assert trial.datetime_start == optunas.datetime_start
             assert trial.datetime_complete == optunas.datetime_complete
@@ -119,6 +135,6 @@ def test_a_server_is_read_in_the_same_way(request, kind):
     with closing_storage(RDBStorage(server.new_database("copied"))) as storage:
         study_id = filled(storage, "this", odd_trials())
         # Without a pool, which would keep the connection open for whatever test runs when it goes.
-        with sqlalchemy.create_engine(storage.url, poolclass=NullPool).connect() as connection:
-            trials = read_trials(connection, trial_ids(connection, study_id))
+        engine = sqlalchemy.create_engine(storage.url, poolclass=NullPool)
+        trials = read_all(engine, study_id)
         assert same(trials, storage.get_all_trials(study_id))

@@ -147,7 +147,7 @@ def events_of(study: Study) -> list[Event]:
     with closing(Database.open(url_of(study))) as database:
         record = StudyRecords(database).get(study.spec.name)
         assert record is not None
-        return EventLog(database).read(record.id)
+        return list(EventLog(database).read(record.id))
 
 
 def folded(events: Sequence[Event]) -> StudyState:

@@ -90,6 +90,20 @@ def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: MirroredS
     assert storage.get_all_trials(study._study_id) == stored(storage)
 
 
+def test_trials_share_the_objects_of_ranges_that_are_the_same(
+    study: optuna.Study, storage: MirroredStorage
+) -> None:
+    for choices in ([1, 0], [1, 0], [True, False]):  # which are equal, and not the same
+        trial = study.ask()
+        trial.suggest_float("lr", 1e-4, 1.0)
+        trial.suggest_categorical("flag", choices)
+    storage.keep(study._study_id)
+    first, second, other = storage.get_all_trials(study._study_id, deepcopy=False)
+    assert first.distributions["lr"] is second.distributions["lr"] is other.distributions["lr"]
+    assert first.distributions["flag"] is second.distributions["flag"]
+    assert repr(other.distributions["flag"]) == "CategoricalDistribution(choices=(True, False))"
+
+
 def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredStorage) -> None:
     ids = [ask(study, storage)._trial_id for _ in range(3)]
     with storage.together(study._study_id):
