@@ -1,14 +1,14 @@
 """A DQN's formulas on a CPU, one loop over a batch each; dqn.py says what they are of.
 
-Axes: P members, B transitions, A actions.
+Each by one thread, as others take longer to begin than they save. Axes: P members, B transitions, A
+actions.
 """
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import Bools, Floats, Int64s, batched
+from hpsearch.game.kernels.interface import Bools, Floats, Int64s, scalar
 from hpsearch.trainers.moves import Targets
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies_cpu import best_legal
@@ -25,11 +25,11 @@ def backed_up(
     return torch.from_numpy(target)
 
 
-@batched
+@scalar
 def _back_up(
     values: Floats, chooser: Floats, legal: Bools, reward: Floats, discount: Floats, target: Floats
 ) -> None:
-    for p in numba.prange(len(target)):
+    for p in range(len(target)):
         for b in range(target.shape[1]):
             value = values[p, b, best_legal(chooser[p, b], legal[p, b])]
             target[p, b] = reward[p, b] + discount[p, b] * value
@@ -55,7 +55,7 @@ def temporal_difference(values: Tensor, targets: Targets) -> tuple[Tensor, Tenso
     return from_numpy(loss), from_numpy(mean), from_numpy(error), from_numpy(grad_values)
 
 
-@batched
+@scalar
 def _temporal_difference(
     values: Floats,
     action: Int64s,
@@ -73,7 +73,7 @@ def _temporal_difference(
     The latter, the loss's derivative (P, B, A), holds 0 before.
     """
     num_members, num_drawn = action.shape
-    for p in numba.prange(num_members):
+    for p in range(num_members):
         total_loss, total = 0.0, 0.0  # in float64
         for b in range(num_drawn):
             value = values[p, b, action[p, b]]

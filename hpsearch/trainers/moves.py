@@ -55,7 +55,8 @@ class Rings(NamedTuple):
 def write(rings: Rings, newest: Rings, first: Tensor) -> None:
     """Write moves (Q, G, ...), one a game, into the places from ``first`` int64 (Q,) on."""
     games = torch.arange(newest.reward.shape[1], device=first.device)
-    places = flat_places(first[:, None] + games, rings.reward.shape[1]).flatten()
+    num_rings, num_places = rings.reward.shape
+    places = flat_places(first[:, None] + games, num_places, num_rings).flatten()
     for ring, rows in zip(rings, newest, strict=True):
         ring.flatten(0, 1).index_copy_(0, places, rows.flatten(0, 1))
 
@@ -72,9 +73,9 @@ def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
     return (complete - filled + (noise.double() * filled).long()) % (size + num_games)
 
 
-def flat_places(places: Tensor, num_places: int) -> Tensor:
-    """Return ``places`` (Q, B), wrapped around, as places among those of all rings."""
-    rings = torch.arange(len(places), device=places.device)[:, None]
+def flat_places(places: Tensor, num_places: int, num_rings: int) -> Tensor:
+    """Return ``places`` (n * Q, B), wrapped around, as places among those of all Q rings."""
+    rings = torch.arange(len(places), device=places.device)[:, None] % num_rings
     return rings * num_places + places % num_places
 
 
@@ -91,13 +92,14 @@ def look_up(
     """Return the moves at ``places`` int64 (Q, B), each with its ``weight``, and what follows them.
 
     A game's next move lies ``num_games`` places further on; ``added`` int64 (Q,) moves were stored
-    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,).
+    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,). All
+    but ``rings`` may be of n batches, one after the other, and have n * Q rows.
     """
-    num_places = rings.reward.shape[1]
-    first, gamma = flat_places(places, num_places), gamma[:, None]
+    num_rings, num_places = rings.reward.shape
+    first, gamma = flat_places(places, num_places, num_rings), gamma[:, None]
     last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
     next_places = (last + num_games) % num_places
-    after = flat_places(next_places, num_places)
+    after = flat_places(next_places, num_places, num_rings)
     return Batch(
         points=_rows(rings.points, first),
         observation=_rows(rings.observation, first),
@@ -122,14 +124,14 @@ def _sum_rewards(
     The sum ends with a game, and before a move after which nothing is known. The next value counts
     gamma^n, and nothing where the game is over.
     """
-    num_places = rings.reward.shape[1]
-    last, first = places, flat_places(places, num_places)
+    num_rings, num_places = rings.reward.shape
+    last, first = places, flat_places(places, num_places, num_rings)
     reward, done = _rows(rings.reward, first), _rows(rings.done, first)
     discount = gamma.expand(places.shape)
     going = ~(done | _rows(rings.last, first))
     age = (added[:, None] - 1 - places) % num_places
     for move in range(1, n_step):
-        further = flat_places(last + num_games, num_places)
+        further = flat_places(last + num_games, num_places, num_rings)
         going = going & (age >= (move + 1) * num_games) & ~_rows(rings.last, further)
         last = torch.where(going, last + num_games, last)
         reward = torch.where(going, reward + discount * _rows(rings.reward, further), reward)

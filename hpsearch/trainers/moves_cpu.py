@@ -55,9 +55,9 @@ def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
     return torch.from_numpy(places)
 
 
-@batched
+@scalar
 def _draw(noise: Floats, added: Int64s, size: int, num_games: int, places: Int64s) -> None:
-    for q in numba.prange(len(places)):
+    for q in range(len(places)):
         complete = added[q] - num_games
         filled = min(max(complete, 0), size)
         for b in range(places.shape[1]):
@@ -120,31 +120,34 @@ def _look_up(
     drawn_known: Bools,
     next_places: Int64s,
 ) -> None:
-    """Fill in what was drawn and what is next, fields of `Batch`; shapes as there, with Q for P."""
-    num_rings, num_drawn = places.shape
-    num_places = reward.shape[1]
-    for q in numba.prange(num_rings):
-        for b in range(num_drawn):
-            first = places[q, b] % num_places
-            age = (added[q] - 1 - places[q, b]) % num_places
+    """Fill in what was drawn and what is next, fields of `Batch`, with n * Q for P.
+
+    Row t of these, of ``added``, ``gamma`` and ``places`` is of the ring t % Q.
+    """
+    num_rings, num_places = reward.shape
+    for t in numba.prange(len(places)):
+        q = t % num_rings
+        for b in range(places.shape[1]):
+            first = places[t, b] % num_places
+            age = (added[t] - 1 - places[t, b]) % num_places
             moves, total, discount = _sum_rewards(
-                reward[q], done[q], last[q], first, age, num_games, gamma[q], n_step
+                reward[q], done[q], last[q], first, age, num_games, gamma[t], n_step
             )
-            next_places[q, b] = (first + moves * num_games) % num_places
-            drawn_reward[q, b], drawn_discount[q, b] = total, discount
-            drawn_known[q, b] = not last[q, first] or gamma[q] == ZERO
+            next_places[t, b] = (first + moves * num_games) % num_places
+            drawn_reward[t, b], drawn_discount[t, b] = total, discount
+            drawn_known[t, b] = not last[q, first] or gamma[t] == ZERO
         # Short loops, so that the processor waits for many places in memory at once.
-        for b in range(num_drawn):
-            first, after = places[q, b] % num_places, next_places[q, b]
-            drawn_subset[q, b], drawn_action[q, b] = subset[q, first], action[q, first]
-            next_subset[q, b] = subset[q, after]
-        for b in range(num_drawn):
-            first = places[q, b] % num_places
+        for b in range(places.shape[1]):
+            first, after = places[t, b] % num_places, next_places[t, b]
+            drawn_subset[t, b], drawn_action[t, b] = subset[q, first], action[q, first]
+            next_subset[t, b] = subset[q, after]
+        for b in range(places.shape[1]):
+            first = places[t, b] % num_places
             for n in range(points.shape[2]):
-                _copy(points[q, first, n], drawn_points[q, b, n])
-            _copy(observation[q, first], drawn_observation[q, b])
-        for b in range(num_drawn):
-            _copy(observation[q, next_places[q, b]], next_observation[q, b])
+                _copy(points[q, first, n], drawn_points[t, b, n])
+            _copy(observation[q, first], drawn_observation[t, b])
+        for b in range(places.shape[1]):
+            _copy(observation[q, next_places[t, b]], next_observation[t, b])
 
 
 @scalar

@@ -22,6 +22,9 @@ from hpsearch.trainers.moves import Batch, Rings, draw, look_up, write
 from hpsearch.trainers.ranks import WHOLE, Shards
 from hpsearch.trainers.rollouts import Transitions
 
+MOST_ROWS = 4096
+"""moves that are looked up at once; more would leave a processor's cache before they are used"""
+
 
 class Priorities:
     """How often each place of a ring is drawn, and the weights that correct for it."""
@@ -186,29 +189,35 @@ class ReplayBuffer:
         moment, whose correction grows with ``step`` int64 (P,). While there is nothing to draw,
         what is yielded means nothing.
         """
-        # At once: to draw the few numbers of one batch takes as long.
-        for noise in self._stream.repeated_uniform(num_batches, batch_size):
-            yield self._batch(self._shards.own_part(noise), n_step, gamma, step)
+        # At once: to draw the few numbers of one batch takes as long, and so does what follows.
+        noise = self._stream.repeated_uniform(num_batches, batch_size)
+        num_rows = noise.shape[1] * batch_size
+        at_once = 1 if self._priorities is not None else max(1, MOST_ROWS // num_rows)
+        for part in noise.split(at_once):
+            yield from self._batches(part, n_step, gamma, step)
 
-    def _batch(self, noise: Tensor, n_step: int, gamma: Tensor, step: Tensor) -> Batch:
-        per_shard = self._shards.per_shard
-        added = per_shard(self.added)
+    def _batches(self, noise: Tensor, n_step: int, gamma: Tensor, step: Tensor) -> Iterator[Batch]:
+        """Yield batches drawn by ``noise`` (n, P, B), one where there are priorities."""
+        num_batches, per_shard = len(noise), self._shards.per_shard
+        noise = self._shards.own_part(noise.flatten(0, 1))
+        added = per_shard(self.added).repeat(num_batches)
         if self._priorities is None:
             places = self._draw(noise, added, self.size, self._num_games)
             weight = torch.ones_like(noise)
         else:
             filled = per_shard(self.filled)[:, None]
             places, weight = self._priorities.sample(noise.double(), filled, step)
-        batch = self._look_up(
+        drawn = self._look_up(
             self._rings,
             self._num_games,
             places=places,
             weight=weight,
             added=added,
-            gamma=per_shard(gamma),
+            gamma=per_shard(gamma).repeat(num_batches),
             n_step=n_step,
         )
-        return Batch(*map(self._shards.of_members, batch))
+        for batch in zip(*(numbers.chunk(num_batches) for numbers in drawn), strict=True):
+            yield Batch(*map(self._shards.of_members, batch))
 
     def positions(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return what was seen, float32 (Q, B, F), and the hosts' actions, at ``places`` (Q, B)."""

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers import config
+from hpsearch.trainers import config, replay_buffer
 from hpsearch.trainers.moves import Batch
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.rollouts import Transitions
@@ -71,7 +71,9 @@ def places(batch: Batch, member: int) -> list[int]:
     return (batch.subset[member] - 1000 * member).tolist()
 
 
-def test_several_batches_are_those_of_one_after_another():
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_several_batches_are_those_of_one_after_another(monkeypatch, at_once):
+    monkeypatch.setattr(replay_buffer, "MOST_ROWS", at_once * NUM_MEMBERS * 9)
     together, one_by_one = buffer(20, 8), buffer(20, 8)
     for memory in (together, one_by_one):
         memory.add(transitions(0, 8))
@@ -79,6 +81,7 @@ def test_several_batches_are_those_of_one_after_another():
     for batch in together.sample(3, batch_size=9, n_step=1, gamma=GAMMA, step=STEP):
         other = sample(one_by_one, 9)
         assert all(torch.equal(a, b) for a, b in zip(batch, other, strict=True))
+        assert all(tensor.is_contiguous() for tensor in batch)  # else loops are compiled once more
 
 
 def test_the_fields_of_a_move_stay_together_and_the_next_ones_are_the_same_games():

@@ -64,18 +64,18 @@ def test_moves_are_drawn_as_by_tensors():
     assert torch.equal(moves_cpu.draw(noise, added, NUM_PLACES - NUM_GAMES, NUM_GAMES), expected)
 
 
+@pytest.mark.parametrize("num_batches", [1, 3])
 @pytest.mark.parametrize("n_step", [1, 2, 7])
 @pytest.mark.parametrize("num_points", [0, 2])
-def test_moves_are_found_as_by_tensors(n_step, num_points):
+def test_moves_are_found_as_by_tensors(n_step, num_points, num_batches):
     generator = torch.Generator().manual_seed(n_step)
     rings = random_rings(generator, num_points)
-    added = torch.tensor([20, 35, 1005])
-    drawn = torch.randint(NUM_PLACES, (NUM_RINGS, 200), generator=generator)
+    drawn = torch.randint(NUM_PLACES, (num_batches * NUM_RINGS, 200), generator=generator)
     arguments = {
         "places": drawn,
         "weight": torch.rand(drawn.shape, generator=generator),
-        "added": added,
-        "gamma": torch.tensor([0.0, 0.9, 1.0]),
+        "added": torch.tensor([20, 35, 1005]).repeat(num_batches),
+        "gamma": torch.tensor([0.0, 0.9, 1.0]).repeat(num_batches),
         "n_step": n_step,
     }
     expected = moves.look_up(rings, NUM_GAMES, **arguments)
