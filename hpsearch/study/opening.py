@@ -181,9 +181,11 @@ def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    before = gc.get_threshold()
+    before, has_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     gc.set_threshold(*COLLECTIONS)
     try:
         yield
     finally:
         gc.set_threshold(*before)
+        if not has_frozen:
+            gc.unfreeze()  # what `Driver.tick` and the storage froze, and with it all else

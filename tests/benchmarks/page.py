@@ -73,10 +73,9 @@ that wanted to compute, ours included; processor time is what all threads used, 
   3cd58fa0 and 2bda6035, which are of 1, 2 and 4 members on one thread and on two: 1.52 to 2.33
   times the baseline, in five of them with a lower quartile below 1.5. The other three rows, of
   3cd58fa0 and residual networks on two threads, say 1.39 to 1.44; at 2bda6035 the same cases have
-  1.64 to 1.88, because that time the baseline was slower. Rows of commit 2e7857f9 are of a
-  processor with AVX-512, before most changes that those rows have: some of DQN and PPO miss the
-  goal there, of PPO because a fifth of its time goes to moves of 32 games, too few to keep a core
-  at products of matrices.
+  1.64 to 1.88, because that time the baseline was slower. On a processor with AVX-512, at
+  f8f93fed, 14 of 18 rows reach it with 1.53 to 2.01. The other four, all on two threads, say 1.40
+  to 1.49: plain networks of 1, 2 and 4 members, and PPO of one.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.

@@ -204,8 +204,7 @@ class Run:
         began = time.perf_counter()
         self._drive_once()
         self.real_seconds = time.perf_counter() - began
-        gc.unfreeze()  # the driver before, which another process would not have in memory
-        gc.collect()
+        gc.collect()  # the driver before, which another process would not have in memory
         began = time.perf_counter()
         with self._opened() as driver:
             driver._trials._storage.get_all_trials(driver._trials._study_id, deepcopy=False)

@@ -4,6 +4,7 @@ import gc
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
@@ -35,7 +36,7 @@ from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError
 from hpsearch.study import driver as driver_module
 from hpsearch.study import observe as observe_module
-from hpsearch.study import requests
+from hpsearch.study import opening, requests
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Leases
@@ -351,6 +352,40 @@ def test_circles_are_looked_for_rarely_while_a_study_is_open(tmp_path: Path) -> 
         assert gc.get_threshold() == usual
     finally:
         gc.set_threshold(*before)
+
+
+class Circle:
+    """Garbage that is found by looking for circles alone."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_driver_looks_for_circles_among_new_objects_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "COLLECTIONS", (50, 1, 1_000_000))
+    circles: list[weakref.ref[Circle]] = []
+
+    def clock() -> float:
+        circles.append(weakref.ref(Circle()))
+        return 1_000_000.0
+
+    with opened(new_study(tmp_path), FakeExecutor(), clock) as driver:
+        before, already = gc.get_freeze_count(), len(circles)
+        driver.tick()
+        assert gc.get_freeze_count() > before + len(driver.state.trials)
+        assert len(circles) > already
+        assert all(circle() is None for circle in circles)
+
+
+def test_a_closed_driver_leaves_nothing_frozen_where_nothing_was(tmp_path: Path) -> None:
+    gc.unfreeze()
+    try:
+        drive(new_study(tmp_path), FakeExecutor())
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.freeze()
 
 
 # Whose study it is.
