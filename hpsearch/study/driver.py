@@ -327,9 +327,10 @@ def _settle_memory() -> None:
     """Let Python look for circles of garbage among what came since the last call, and never again.
 
     Else it looks at all that a driver keeps now and then, of a hundred thousand trials for many
-    seconds. A circle that is given up after a later call stays in memory; there are few.
+    seconds. A circle that is given up after a later call stays in memory, until the driver is
+    closed; there are few.
     """
-    has_grown = gc.get_count()[2] > 0  # by 400,000 objects, see `opening.COLLECTIONS`
+    has_grown = gc.get_count()[2] > 0  # by some 400,000 objects, see `opening.COLLECTIONS`
     if has_grown:
         gc.collect()
         gc.freeze()

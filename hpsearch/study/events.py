@@ -210,6 +210,8 @@ class EventLog:
         """Yield the events of a study in order, those with a higher id than ``after_id`` alone."""
         while events := self._read_part(study_id, after_id):
             yield from events
+            if len(events) < EVENTS_AT_ONCE:
+                return
             after_id = events[-1].id
 
     def _read_part(self, study_id: int, after_id: int) -> list[Event]:

@@ -188,4 +188,4 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         if not has_frozen:
-            gc.unfreeze()  # what `Driver.tick` and the storage froze, and with it all else
+            gc.unfreeze()  # what `Driver.tick` froze, and with it all else

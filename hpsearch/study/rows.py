@@ -33,7 +33,7 @@ def trial_ids(engine: Engine, study_id: int) -> list[int]:
         return list(connection.scalars(query))
 
 
-TRIALS_AT_ONCE = 1000  # read in one transaction; a longer one would keep a driver waiting
+TRIALS_AT_ONCE = 500  # read in one transaction; a longer one would keep a driver waiting
 
 Known = dict[str, BaseDistribution]
 """distributions by their texts in the database: one object for all trials, as each takes memory"""

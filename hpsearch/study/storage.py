@@ -13,7 +13,6 @@ told of many trials at a time is written together as well: a transaction takes m
 """
 
 import copy
-import gc
 import itertools
 import threading
 from collections import Counter
@@ -92,7 +91,7 @@ class MirroredStorage(BaseStorage):
         self._num_in: dict[int, Counter[TrialState]] = {}  # by study
         self._directions: dict[int, list[StudyDirection]] = {}
         self._ranges: dict[str, BaseDistribution] = {}
-        """by its text, for all trials the same object, as each takes memory"""
+        """by its text, the same object for all trials that are new, as each takes memory"""
         self._may_wait: set[int] = set()  # studies with a trial that may wait, as Optuna asks
         self._writes_behind = False
         self._unwritten: list[FrozenTrial] = []
@@ -154,6 +153,8 @@ class MirroredStorage(BaseStorage):
         trial.datetime_start = datetime.now()
         trial._trial_id = UNWRITTEN - len(self._unwritten)
         trial.user_attrs = as_read(trial.user_attrs)
+        ranges = trial.distributions.items()
+        trial.distributions = {name: self._same(distribution) for name, distribution in ranges}
         self._unwritten.append(trial)
         return trial._trial_id
 
@@ -230,12 +231,15 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
-        distribution = self._ranges.setdefault(repr(distribution), distribution)
+        distribution = self._same(distribution)
         row = (trial_id, param_name, param_value_internal, distribution)
         with self._written(self._backend.set_trial_param, *row) as trial:
             value = distribution.to_external_repr(param_value_internal)
             trial.params = trial.params | {param_name: value}
             trial.distributions = trial.distributions | {param_name: distribution}
+
+    def _same(self, distribution: BaseDistribution) -> BaseDistribution:
+        return self._ranges.setdefault(repr(distribution), distribution)
 
     def set_trial_intermediate_value(
         self, trial_id: int, step: int, intermediate_value: float
@@ -412,16 +416,15 @@ class MirroredStorage(BaseStorage):
 
     def _loaded(self, study_id: int) -> list[FrozenTrial]:
         if study_id not in self._trials:
-            engine = self._backend.engine
-            trials = self._persist(
-                lambda: read_trials(engine, trial_ids(engine, study_id), with_curves=True)
-            )
+            trials = self._persist(lambda: self._read(study_id))
             self._trials[study_id] = trials
             self._num_in[study_id] = Counter(trial.state for trial in trials)
             self._may_wait.add(study_id)
             for index, trial in enumerate(trials):
                 self._places[trial._trial_id] = (study_id, index)
-            # Without this, a garbage collection during an ask would scan a million objects that
-            # are never freed.
-            gc.freeze()
         return self._trials[study_id]
+
+    def _read(self, study_id: int) -> list[FrozenTrial]:
+        self._backend.get_study_name_from_id(study_id)  # KeyError if there is none
+        engine = self._backend.engine
+        return read_trials(engine, trial_ids(engine, study_id), with_curves=True)

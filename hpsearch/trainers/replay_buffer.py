@@ -185,9 +185,10 @@ class ReplayBuffer:
         """Yield ``num_batches`` batches: of each, what lies here; see `look_up`.
 
         A batch has ``batch_size`` transitions of each member, equally many of each ring. They are
-        drawn by the member's own stream when the batch is asked for, by the priorities of that
-        moment, whose correction grows with ``step`` int64 (P,). While there is nothing to draw,
-        what is yielded means nothing.
+        drawn by the member's own stream: where there are priorities, when the batch is asked for,
+        by those of that moment, whose correction grows with ``step`` int64 (P,), else with others,
+        so nothing may be stored meanwhile. While there is nothing to draw, what is yielded means
+        nothing.
         """
         # At once: to draw the few numbers of one batch takes as long, and so does what follows.
         noise = self._stream.repeated_uniform(num_batches, batch_size)

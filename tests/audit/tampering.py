@@ -75,7 +75,7 @@ class Tampered:
             (lease,) = database.execute("SELECT * FROM hpsearch_leases").fetchall()
         with closing(Database.open(f"sqlite:///{self.folder / DATABASE}")) as opened:
             opened.migrate()
-            events, state = EventLog(opened).read(lease[0]), StudyState()
+            events, state = list(EventLog(opened).read(lease[0])), StudyState()
             held = Leases(opened).acquire(lease[0], holder="a", now=1e12, ttl=1.0)
             half = len(events) // 2
             for part in (events[:half], events[half:]):

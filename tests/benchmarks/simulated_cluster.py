@@ -20,7 +20,8 @@ once where a job ended.
 and the same from the first event on, the ramp included. A look is one call of the scheduler.
 
 Memory and writes are those of driver and simulated jobs together; a write is a file below the
-study's folder that is opened for it.
+study's folder that is opened for it. To open the study again means to read its events and all of
+Optuna's trials; rows before 30 November 2026 count the events alone.
 
 What is real: the driver, the database and its transactions, all files that driver and jobs write
 and read. What is not: the scheduler, the network, learning, and, with a --folder in memory, what it

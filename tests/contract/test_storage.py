@@ -134,12 +134,14 @@ def test_mirror_equals_database_after_random_writes(
         assert [storage.get_trial(trial._trial_id) for trial in mirrored] == mirrored
 
 
-def test_asking_reads_no_trial_from_the_database(storage: MirroredStorage) -> None:
+def test_asking_reads_no_trial_from_the_database(
+    storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = optuna.create_study(storage=storage)
     for _ in range(20):
         study.ask()
     reads = []
-    storage._backend.get_all_trials = lambda *_: reads.append("all")  # type: ignore[method-assign]
+    monkeypatch.setattr(storage_module, "read_trials", lambda *_, **__: reads.append("all") or [])
     study.ask()
     assert len(study.get_trials(deepcopy=False)) == 21
     assert reads == []

@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config, replay_buffer
 from hpsearch.trainers.moves import Batch
+from hpsearch.trainers.ranks import ALONE, WHOLE, Shards
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.rollouts import Transitions
 
@@ -45,14 +46,18 @@ def stream(seed: int = 0) -> Stream:
     return Stream(keys, torch.zeros_like(keys))
 
 
-def buffer(size: int, num_games: int, num_points: int = NUM_POINTS) -> ReplayBuffer:
+def buffer(
+    size: int, num_games: int, num_points: int = NUM_POINTS, shards: Shards = WHOLE
+) -> ReplayBuffer:
     options = [
         config.ReplayBufferConfig(buffer_size=size, save=True, prioritised=None)
     ] * NUM_MEMBERS
-    return make(num_points, num_games, options, stream())
+    return make(num_points, num_games, options, stream(), shards)
 
 
-def make(num_points: int, num_games: int, options, own: Stream) -> ReplayBuffer:
+def make(
+    num_points: int, num_games: int, options, own: Stream, shards: Shards = WHOLE
+) -> ReplayBuffer:
     return ReplayBuffer(
         observation_size=NUM_FEATURES,
         points_shape=(num_points, DIMENSION),
@@ -60,6 +65,7 @@ def make(num_points: int, num_games: int, options, own: Stream) -> ReplayBuffer:
         options=options,
         stream=own,
         how="off",
+        shards=shards,
     )
 
 
@@ -72,14 +78,18 @@ def places(batch: Batch, member: int) -> list[int]:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
-def test_several_batches_are_those_of_one_after_another(monkeypatch, at_once):
-    monkeypatch.setattr(replay_buffer, "MOST_ROWS", at_once * NUM_MEMBERS * 9)
-    together, one_by_one = buffer(20, 8), buffer(20, 8)
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_several_batches_are_those_of_one_after_another(monkeypatch, at_once, num_shards):
+    monkeypatch.setattr(replay_buffer, "MOST_ROWS", at_once * NUM_MEMBERS * 10)
+    shards = Shards.of(num_shards, ALONE)
+    together, one_by_one = buffer(40, 8, shards=shards), buffer(40, 8, shards=shards)
     for memory in (together, one_by_one):
-        memory.add(transitions(0, 8))
-        memory.add(transitions(8, 8))
-    for batch in together.sample(3, batch_size=9, n_step=1, gamma=GAMMA, step=STEP):
-        other = sample(one_by_one, 9)
+        for first in range(0, 32, 8):
+            seen = transitions(first, 8)
+            memory.add(Transitions(*(shards.of_shards(field) for field in seen)))
+        memory.added[:] = torch.tensor([16, 24, 32]) // num_shards  # some begin with more
+    for batch in together.sample(3, batch_size=10, n_step=3, gamma=GAMMA, step=STEP):
+        other = sample(one_by_one, 10, n_step=3)
         assert all(torch.equal(a, b) for a, b in zip(batch, other, strict=True))
         assert all(tensor.is_contiguous() for tensor in batch)  # else loops are compiled once more
 
