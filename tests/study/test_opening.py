@@ -36,7 +36,7 @@ from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError
 from hpsearch.study import driver as driver_module
 from hpsearch.study import observe as observe_module
-from hpsearch.study import opening, requests
+from hpsearch.study import requests
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Leases
@@ -361,10 +361,17 @@ class Circle:
         self.itself = self
 
 
-def test_a_driver_looks_for_circles_among_new_objects_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "COLLECTIONS", (50, 1, 1_000_000))
+@pytest.fixture
+def no_collection_but_a_drivers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a driver believe that there are many new objects, and Python not look by itself."""
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 1))
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection_but_a_drivers")
+def test_a_driver_looks_for_circles_among_new_objects_alone(tmp_path: Path) -> None:
     circles: list[weakref.ref[Circle]] = []
 
     def clock() -> float:
@@ -380,10 +387,13 @@ def test_a_driver_looks_for_circles_among_new_objects_alone(
         assert kept.isdisjoint(map(id, gc.get_objects()))
 
 
+@pytest.mark.usefixtures("no_collection_but_a_drivers")
 def test_a_closed_driver_leaves_nothing_frozen_where_nothing_was(tmp_path: Path) -> None:
     gc.unfreeze()
     try:
-        drive(new_study(tmp_path), FakeExecutor())
+        with opened(new_study(tmp_path), FakeExecutor()) as driver:
+            driver.tick()
+            assert gc.get_freeze_count() > 0
         assert gc.get_freeze_count() == 0
     finally:
         gc.freeze()
