@@ -197,8 +197,8 @@ class ReplayBuffer:
         for part in noise.split(at_once):
             yield from self._batches(part, n_step, gamma, step)
 
-    def _batches(self, noise: Tensor, n_step: int, gamma: Tensor, step: Tensor) -> Iterator[Batch]:
-        """Yield batches drawn by ``noise`` (n, P, B), one where there are priorities."""
+    def _batches(self, noise: Tensor, n_step: int, gamma: Tensor, step: Tensor) -> list[Batch]:
+        """Return batches drawn by ``noise`` (n, P, B), one where there are priorities."""
         num_batches, per_shard = len(noise), self._shards.per_shard
         noise = self._shards.own_part(noise.flatten(0, 1))
         added = per_shard(self.added).repeat(num_batches)
@@ -217,8 +217,8 @@ class ReplayBuffer:
             gamma=per_shard(gamma).repeat(num_batches),
             n_step=n_step,
         )
-        for batch in zip(*(numbers.chunk(num_batches) for numbers in drawn), strict=True):
-            yield Batch(*map(self._shards.of_members, batch))
+        batches = zip(*(numbers.chunk(num_batches) for numbers in drawn), strict=True)
+        return [Batch(*map(self._shards.of_members, batch)) for batch in batches]
 
     def positions(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return what was seen, float32 (Q, B, F), and the hosts' actions, at ``places`` (Q, B)."""

@@ -121,7 +121,7 @@ class PartClock:
             (Adam, "step", "optimizer"),
             (learner, "clipping", "optimizer"),
             (ReplayBuffer, "add", "memory"),
-            (ReplayBuffer, "_batch", "memory"),
+            (ReplayBuffer, "_batches", "memory"),
             (ppo, "_moves_at", "memory"),
             (ppo.PPOTrainer, "_advantages", "advantages"),
             (FusedGame, "step", "game"),
