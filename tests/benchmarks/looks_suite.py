@@ -43,7 +43,14 @@ def looks(setting: Setting) -> Iterator[dict[str, object]]:
 def _case(name: str, trials: int, runs: Mapping[str, Callable[[], int]], *, goal: str = "") -> Case:
     contenders = {key: Contender(run, calls=1) for key, run in runs.items()}
     sizes = f"{trials:,} trials, SQLite"
-    return Case(name, sizes, "look", contenders, baselines=("python",), goal=goal)
+    return Case(
+        name=name,
+        sizes=sizes,
+        unit="look",
+        contenders=contenders,
+        baselines=("python",),
+        goal=goal,
+    )
 
 
 def _look(folder: Path, command: str, *options: str) -> Callable[[], int]:
