@@ -35,7 +35,7 @@ def looks(setting: Setting) -> Iterator[dict[str, object]]:
                 contenders["trials, no snapshot"] = _look(without, "trials")
             yield from setting.time([_case("look at a study", trials, contenders, goal="1 s")])
             if trials == setting.pick(full=100_000, quick=80):
-                draw = _look(with_one, "report", "--out", str(folder / "page"))
+                draw = _look(with_one, "report", "--out", str(folder / "page.html"))
                 page = {"python": contenders["python"], "report": draw}
                 yield from setting.time([_case("a page of a study", trials, page)])
 
