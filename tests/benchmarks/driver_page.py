@@ -27,9 +27,10 @@ cluster are at most 2 % idle, rounds of 30 s, 4 GiB, 60 calls a minute and 1 wri
 members. On SQLite, at 593c8354, rounds, memory and calls keep to them; 4.5 % of the GPUs are idle,
 18.6 % before the driver replaced jobs that had ended part by part, and before their results are
 told. They are idle while the first jobs end: those began together, and with eight members each ends
-with its slowest. In 200 s the driver asked for and submitted 514 trials a second, and up to 24 % of
-the GPUs waited. The row on PostgreSQL is older than these changes. A trial with two evaluations
-takes a dozen writes, six of them its job's, which is more than the goal however fast the driver is.
+with its slowest. In 200 s, by that run's output and no row, the driver asked for and submitted 514
+trials a second, and up to 24 % of the GPUs waited. The row on PostgreSQL is older than these
+changes. A trial with two evaluations takes a dozen writes, six of them its job's, which is more
+than the goal however fast the driver is.
 """
 ASK_COLUMNS = {
     "storage": "storage",
