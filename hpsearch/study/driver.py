@@ -76,7 +76,6 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
-        self.heartbeats: Mapping[int, Heartbeat] = {}  # that the last round saw, by trial
         self.is_resumed = False  # whether a user asked, in the last round, to go on
         self.is_hurried = False  # whether the last round had no time for all that there was to do
 
@@ -84,6 +83,10 @@ class Driver(DriverPart):
     def refusal(self) -> str | None:
         """Why the last submission of jobs failed; None after one that did not."""
         return self._jobs.refusal
+
+    def heartbeats(self) -> Mapping[int, Heartbeat]:
+        """Return the heartbeats of running trials that the last round saw, by trial."""
+        return self._observer.heartbeats(self.state)
 
     @property
     def is_busy(self) -> bool:
@@ -181,7 +184,7 @@ class Driver(DriverPart):
     def _look(self) -> Iterator[Observation]:
         """Record what there is to see, part by part."""
         for seen in self._observer.observe(self.state, now=self._clock()):
-            self.heartbeats, self._pilots.ended = seen.heartbeats, seen.ended
+            self._pilots.ended = seen.ended
             self._jobs.follow(seen)
             self._results.report(seen)
             self._results.end_attempts(seen)

@@ -35,7 +35,7 @@ class DriverFigures:
     round_seconds: float  # that its last round took
     num_calls: int  # of the scheduler, since it began
     is_refused: bool  # whether the last submission of jobs failed
-    heartbeats: Mapping[int, Heartbeat]  # heartbeats that it saw in that round, by trial
+    heartbeats: Callable[[], Mapping[int, Heartbeat]]  # that it saw in that round, by trial
 
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> list[Metric | Histogram]:
@@ -81,7 +81,7 @@ def _of_study(view: StudyView, now: float) -> Iterator[Row]:
 
 
 def _of_driver(view: StudyView, driver: DriverFigures, now: float) -> Iterator[Row]:
-    steps, speed = pace(view, driver.heartbeats)
+    steps, speed = pace(view, driver.heartbeats())
     text = "training steps made; one that was lost and made again is one"
     yield "training_steps_total", None, text, steps
     yield "steps_per_second", None, "training steps of all running trials", speed

@@ -1,6 +1,6 @@
 """What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isfinite
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
-from hpsearch.cluster.record_files import Stamp
 from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import do_together
+from hpsearch.study.heartbeats import AgedHeartbeat, JobHeartbeats, OfJobs, heartbeats_of
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
@@ -20,6 +20,7 @@ SILENCE_SECONDS = 600.0  # without a heartbeat, of which a training job gives on
 BUSY_SECONDS = 3600.0  # the same for one that starts, measures or saves, without a sign
 LISTENING_SHARE = 0.2  # of the limit, in which this driver itself must have heard nothing
 ROUND_SECONDS = 60.0  # that a round counts for at most, even if the clock jumped
+HEARD_SECONDS = 420.0  # since a heartbeat, before which this driver need not listen for a newer one
 
 
 @dataclass(frozen=True, order=True)
@@ -36,7 +37,8 @@ class Observation:
     gone: frozenset[str]  # names of the live jobs that do not run any more, and never will again
     results: Mapping[int, AttemptResult] = field(default_factory=dict)  # by trial
     reports: tuple[CurveReport, ...] = ()  # values to be told, by step and then by trial
-    heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)  # the last ones, by trial
+    heartbeats: Mapping[int, Heartbeat] = field(default_factory=dict)
+    """the last ones of attempts of which there may be news, by trial"""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """steps a second of each member, by job"""
     is_last: bool = True  # whether the look is over; else more of it follows
@@ -47,11 +49,6 @@ class Observation:
         return frozenset(name for name, status in self.jobs.items() if status.phase == "ended")
 
 
-class AgedHeartbeat(NamedTuple):
-    heartbeat: Heartbeat
-    age: float  # seconds, by the file system's clock
-
-
 class RunningAttempt(NamedTuple):
     """What is known of a running attempt before its files are looked at."""
 
@@ -59,7 +56,6 @@ class RunningAttempt(NamedTuple):
     job: Job
     status: JobStatus | None  # of the job; None where the executor does not know it
     aged: AgedHeartbeat | None  # the last one that the job gave for it
-    job_has_begun: bool  # it has given a heartbeat
     said: MemberHeartbeat | None  # what the last one says, where it says that there is news
     silence: float | None  # seconds without a heartbeat, None while they say little
     job_is_gone: bool
@@ -68,10 +64,6 @@ class RunningAttempt(NamedTuple):
     def trains(self) -> bool:
         """Whether it has no result yet, by the job's last word."""
         return self.said is not None and not self.job_is_gone and self.silence is None
-
-    @property
-    def waits(self) -> bool:
-        return not self.job_has_begun and self.status is not None and self.status.phase == "queued"
 
 
 class Silences:
@@ -109,7 +101,7 @@ class Observer:
     metric: str
     is_rung: Callable[[Trial, int], bool]  # of which steps the values are told
     silences: Silences = field(default_factory=Silences, init=False)
-    _of_jobs: "JobHeartbeats" = field(init=False)
+    _of_jobs: JobHeartbeats = field(init=False)
     _looked: dict[int, MemberHeartbeat] = field(default_factory=dict, init=False)
     """what the job said of attempts when their files were last looked at, by trial"""
 
@@ -129,15 +121,17 @@ class Observer:
         first first. So the same reports are processed in the same order however the looks fall,
         as long as they come in one part.
 
-        Before all of them heartbeats, which say of which attempts there is news: to look at the
+        Before all of them heartbeats, which say of which attempts there may be news: to look at the
         files of 100,000 that train takes longer than a round.
 
         An executor that does not answer is no news of its jobs: none of them is gone.
         """
         live, folder = state.live_jobs(), self.folder
         jobs, gone = self._look(live, now)
-        attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
         of_jobs = self._of_jobs.read([job.name for job in live])
+        before, self._looked = self._looked, {}
+        news = self._with_news(state, before, of_jobs, jobs, gone, now)
+        attempts = sorted(news, key=lambda pair: pair[0].number, reverse=True)
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
@@ -149,14 +143,13 @@ class Observer:
                 job,
                 jobs.get(job.name),
                 newest.get(trial.number),
-                of_jobs[job.name] is not None,
                 _said(trial, of_jobs[job.name]),
                 _silence(trial, job, newest.get(trial.number), listened[trial.number], now),
                 job.name in gone,
             )
             for trial, job in attempts
         ]
-        parts = _parts(self._with_news(looked_at))
+        parts = _parts(looked_at)
         gone_now = gone - {job.name for _, job in attempts}  # of whose attempts all is known
         for number, part in enumerate(parts, 1):
             results, reports = self._read(part)
@@ -167,6 +160,16 @@ class Observer:
             is_last = number == len(parts)
             yield Observation(jobs, gone_now, results, reports, heartbeats, speeds, is_last)
             gone_now = frozenset()
+
+    def heartbeats(self, state: StudyState) -> dict[int, Heartbeat]:
+        """Return the last heartbeats of running attempts that the last look saw, by trial."""
+        newest = {}
+        for trial, job in state.live_attempts():
+            own = self._of_jobs.known(job.name)
+            heartbeat = None if own is None else own.of(trial.number, trial.attempts)
+            if heartbeat is not None:
+                newest[trial.number] = heartbeat
+        return newest
 
     def _look(
         self, live: Sequence[Job], now: float
@@ -179,17 +182,32 @@ class Observer:
             return {}, frozenset()
         return jobs, frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
 
-    def _with_news(self, attempts: Sequence[RunningAttempt]) -> list[RunningAttempt]:
-        """Return the attempts of which there may be news."""
-        before, self._looked = self._looked, {}
-        news = []
-        for attempt in attempts:
-            said, known = attempt.said, before.get(attempt.trial.number)
-            if said is not None and attempt.trains and known is not None and known.knows(said):
-                self._looked[attempt.trial.number] = known
-            elif not attempt.waits:
-                news.append(attempt)
-        return news
+    def _with_news(
+        self,
+        state: StudyState,
+        before: Mapping[int, MemberHeartbeat],
+        of_jobs: OfJobs,
+        jobs: Mapping[str, JobStatus],
+        gone: frozenset[str],
+        now: float,
+    ) -> Iterator[tuple[Trial, Job]]:
+        """Yield running attempts of which there may be news.
+
+        There is none of those that wait, and of those that train, as their job has said not long
+        ago, without a word of anything new. That is most of them, and takes microseconds for each.
+        """
+        for job in state.live.values():
+            own = of_jobs[job.name]
+            if own is None and job.name in jobs and jobs[job.name].phase == "queued":
+                continue
+            is_heard = own is not None and job.name not in gone and now - own[1] < HEARD_SECONDS
+            for number in job.running:
+                trial = state.trials[number]
+                said, known = _said(trial, own) if is_heard else None, before.get(number)
+                if said is not None and known is not None and known.knows(said):
+                    self._looked[number] = known
+                else:
+                    yield trial, job
 
     def _read(
         self, news: Sequence[RunningAttempt]
@@ -282,60 +300,6 @@ def _parts(news: Sequence[RunningAttempt]) -> list[list[RunningAttempt]]:
             parts.append([])
         parts[-1] += of_job
     return parts
-
-
-OfJobs = Mapping[str, tuple[JobHeartbeat, float] | None]
-"""by job: its last heartbeat, and when that was written, by the file system's clock"""
-
-
-class JobHeartbeats:
-    """Reads the heartbeats of jobs; one that has not changed is not read again."""
-
-    def __init__(self, folder: StudyDir) -> None:
-        self._folder = folder
-        self._known: dict[str, tuple[Stamp, JobHeartbeat | None]] = {}
-
-    def read(self, names: Iterable[str]) -> OfJobs:
-        known, self._known = self._known, {}
-        of_jobs: dict[str, tuple[JobHeartbeat, float] | None] = {}
-        for name in names:
-            file, of_jobs[name] = self._folder.job(name).heartbeat, None
-            stamp = file.stamp()
-            if stamp is None:
-                continue
-            before = known.get(name)
-            heartbeat = file.try_read() if before is None or before[0] != stamp else before[1]
-            if heartbeat is not None:
-                self._known[name] = stamp, heartbeat
-                of_jobs[name] = heartbeat, stamp.written_at
-        return of_jobs
-
-
-def last_heartbeats(
-    folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
-) -> dict[int, AgedHeartbeat]:
-    """Return the last heartbeats of running attempts, by trial; a job's file is read once."""
-    of_jobs = JobHeartbeats(folder).read({job.name for _, job in attempts})
-    return heartbeats_of(folder, attempts, of_jobs, now=now)
-
-
-def heartbeats_of(
-    folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], of_jobs: OfJobs, *, now: float
-) -> dict[int, AgedHeartbeat]:
-    newest = {}
-    for trial, job in attempts:
-        own = of_jobs[job.name]
-        heartbeat: Heartbeat | None
-        age: float | None
-        if own is not None:
-            heartbeat = own[0].of(trial.number, trial.attempts)
-            age = max(0.0, now - own[1])
-        else:  # a job of an older version, see `AttemptDir.heartbeat`
-            file = folder.trial(trial.number).attempt(trial.attempts).heartbeat
-            heartbeat, age = file.try_read(), file.age(now)
-        if heartbeat is not None and age is not None:
-            newest[trial.number] = AgedHeartbeat(heartbeat, age)
-    return newest
 
 
 def _said(trial: Trial, own: tuple[JobHeartbeat, float] | None) -> MemberHeartbeat | None:

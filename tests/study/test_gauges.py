@@ -20,7 +20,7 @@ from hpsearch.study import gauges as gauges_module
 from hpsearch.study.gauges import REFRESH_SECONDS, DriverFigures, GaugeServer, gauges
 from hpsearch.study.options import PrometheusOptions
 
-QUIET = DriverFigures(round_seconds=0.25, num_calls=7, is_refused=False, heartbeats={})
+QUIET = DriverFigures(round_seconds=0.25, num_calls=7, is_refused=False, heartbeats=dict)
 
 
 def parsed(text: str) -> dict[tuple[str, ...], float]:
@@ -111,7 +111,7 @@ def test_steps_and_gpu_seconds(story):
     story.add("attempt_ended", 0, 1, at=20.0, status="finished", kind=None, message="", step=60)
     story.add("attempt_ended", 1, 1, at=20.0, status="pruned", kind=None, message="", step=20)
     # 3 has no running attempt, so what is said of it is old.
-    driver = DriverFigures(0.0, 0, True, {2: beat(33, 1.5), 3: beat(50, 9.0)})
+    driver = DriverFigures(0.0, 0, True, lambda: {2: beat(33, 1.5), 3: beat(50, 9.0)})
     figures = shown(story, driver, now=30.0)
     assert figures["hpsearch_study_training_steps_total",] == 60 + 20 + 33
     assert figures["hpsearch_study_steps_per_second",] == 1.5
@@ -128,7 +128,7 @@ def test_steps_and_gpu_seconds(story):
 def test_steps_of_an_interval_count_from_where_its_parent_ended(story):
     story.ask_interval(0, 40, 100)
     begun(story, 0, job="00001", announced=0.0, began=10.0, gpus=0.0)
-    figures = shown(story, DriverFigures(0.0, 0, False, {0: beat(70, 1.5)}))
+    figures = shown(story, DriverFigures(0.0, 0, False, lambda: {0: beat(70, 1.5)}))
     assert figures["hpsearch_study_training_steps_total",] == 30
 
 
@@ -249,7 +249,8 @@ def test_counters_never_fall(story, port):
         begun(story, 0, job="00001", announced=0.0, began=0.0, gpus=1.0)
         seen = []
         for step, rate in ((50, 2.0), (40, 1.0), (60, 3.0)):
-            server.keep(story.view, DriverFigures(0.0, 0, False, {0: beat(step, rate)}))
+            heartbeats = {0: beat(step, rate)}
+            server.keep(story.view, DriverFigures(0.0, 0, False, heartbeats.copy))
             clock.now += REFRESH_SECONDS
             figures = scraped(port)
             seen.append(

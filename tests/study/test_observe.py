@@ -544,3 +544,19 @@ def test_files_are_read_of_those_alone_of_which_a_heartbeat_has_news(
     names, ended, _ = seen()
     assert ended == [0]
     assert "result.json" in names
+
+
+def test_one_of_which_there_was_no_news_is_missed_as_soon(tmp_path: Path) -> None:
+    """Its file is not looked at while its job's heartbeats are young."""
+    folder, state = StudyDir(tmp_path), state_of(0)
+    observer = Observer(folder, Looking("00001"), "m", lambda trial, step: True)
+    member = MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
+    file = folder.job("00001").heartbeat
+    file.replace(JobHeartbeat(0.0, "here", 1, False, 1.0, (member,)))
+    beat = file.path.stat().st_mtime
+    ended = []
+    for age in range(0, int(SILENCE_SECONDS) + 31, 30):
+        (seen,) = observer.observe(state, now=beat + age)
+        ended += [(age, own.kind) for own in seen.results.values()]
+        assert observer.heartbeats(state)[0].step == 6
+    assert ended[0] == (SILENCE_SECONDS, SILENT)
