@@ -131,8 +131,8 @@ def _folder(trial: TrialEntry, files: TrialFiles, disk: Disk) -> Problems:
     for other in (files.birth, files.exchanges, files.best):
         if other.problem is not None:
             yield other.fault
-    if not file.exists and not files.control.exists:  # which is written after it
-        return
+    if not file.exists and (trial.origin is None or not files.control.exists):
+        return  # written before control.json, and not for all that descend from no other
     lineage = file.whole()
     own = {key: lineage[key] for key in ("generation", "member", "operator", "seed")}
     parents = lineage["parents"]

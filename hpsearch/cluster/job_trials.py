@@ -84,11 +84,15 @@ class TrialQueue(Generic[T]):
         self,
         job: JobDir,
         plan: records.JobPlan,
-        open_trial: Callable[[StudyDir, records.Assignment], T],
+        open_trial: Callable[[StudyDir, records.Assignment, bool], T],
     ) -> None:
-        """Take the trials of ``plan``, each by ``open_trial``, which may raise HpsearchError."""
+        """Take the trials of ``plan``, each by ``open_trial``, which may raise HpsearchError.
+
+        It is told of each whether its lineage must be there.
+        """
         self._job = job
         self._open = open_trial
+        self._descend = plan.descend
         self._number = 1  # of the next trials that the job may be given
         self._is_closed = plan.pilot_seconds <= 0
         self.waiting = self._opened(plan.assignments)
@@ -143,7 +147,7 @@ class TrialQueue(Generic[T]):
         members, study = [], self._job.study
         for assignment in assignments:
             try:
-                members.append(self._open(study, assignment))
+                members.append(self._open(study, assignment, self._descend))
             except HpsearchError as error:
                 print(error, flush=True)
                 # What cannot be read now may be a moment later, and says nothing of the trial.

@@ -11,7 +11,6 @@ from torch import Tensor
 from hpsearch import yaml_file
 from hpsearch.cluster import records
 from hpsearch.cluster.job_trials import JobTrial
-from hpsearch.cluster.record_files import CurveFile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.team import Team
 from hpsearch.errors import HpsearchError
@@ -31,15 +30,21 @@ class Member(JobTrial):
     island: records.Island | None = None  # how it breeds with those beside it, None if it does not
 
     @classmethod
-    def open(cls, study: StudyDir, assignment: records.Assignment) -> "Member":
-        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files."""
+    def open(
+        cls, study: StudyDir, assignment: records.Assignment, descends: bool = True
+    ) -> "Member":
+        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files.
+
+        Without a lineage it begins with new networks, unless it ``descends``.
+        """
         trial = study.trial(assignment.trial)
-        lineage = trial.lineage.required()
+        config = read_config(yaml_file.load(trial.config), source=str(trial.config))
+        lineage = trial.read_lineage(config.seed, descends)
         return cls(
             assignment=assignment,
             trial=trial,
             attempt=trial.attempt(assignment.attempt),
-            config=read_config(yaml_file.load(trial.config), source=str(trial.config)),
+            config=config,
             name=f"trial {assignment.trial}",
             lineage=lineage,
             parents=tuple(study.checkpoint(parent.checkpoint) for parent in lineage.parents),
@@ -53,11 +58,10 @@ class Member(JobTrial):
     def report(self, step: int, evaluation: Evaluation, *, is_last: bool = False) -> None:
         """Add an evaluation to the learning curve; after the last the member ends early."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
-        games = {name: asdict(counted) for name, counted in evaluation.games.items()}
-        CurveFile(self.trial.games).append({**row, "games": games})
         metrics, mark = plain_metrics(evaluation.metrics), {"last": True} if is_last else {}
-        entropies = {"entropies": evaluation.entropies}
-        self.trial.append_metrics({**row, "metrics": metrics, **entropies, **mark})
+        games = {name: asdict(counted) for name, counted in evaluation.games.items()}
+        behind = {"entropies": evaluation.entropies, "games": games}
+        self.trial.append_metrics({**row, "metrics": metrics, **mark, **behind})
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:

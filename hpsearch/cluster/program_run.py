@@ -61,13 +61,16 @@ class ProgramTrial(JobTrial):
     parent: Path | None  # the checkpoint that it begins with
 
     @classmethod
-    def open(cls, study: StudyDir, assignment: Assignment) -> "ProgramTrial":
-        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files."""
+    def open(cls, study: StudyDir, assignment: Assignment, descends: bool = True) -> "ProgramTrial":
+        """Read a trial; ConfigError for a wrong configuration, CorruptError for other bad files.
+
+        Without a lineage it begins anew, unless it ``descends``.
+        """
         trial = study.trial(assignment.trial)
         config = read_trial_config(yaml_file.load(trial.config), source=str(trial.config))
         if not isinstance(config, ProgramConfig):
             raise ConflictError(f"{trial.config} is a trainer's, but its job runs programs")
-        lineage = trial.lineage.required()
+        lineage = trial.read_lineage(config.seed, descends)
         parents = [study.checkpoint(parent.checkpoint) for parent in lineage.parents]
         own = trial.attempt(assignment.attempt)
         return cls(assignment, trial, own, config, lineage, parents[0] if parents else None)

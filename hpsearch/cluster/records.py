@@ -41,6 +41,8 @@ class JobPlan:
     heartbeat_seconds: float = 2.0  # between two heartbeats
     ranks: int = 1  # processes that train together
     programs: bool = False  # whether its trials are programs, which it runs
+    descend: bool = True
+    """whether each trial's lineage is written; else those without one begin with new networks"""
 
 
 @dataclass(frozen=True)

@@ -224,14 +224,13 @@ class JobDir(Folder):
 
 class TrialDir(Folder):
     config = Place("config.yaml")  # the complete trainer configuration
-    lineage = Record(records.Lineage, "lineage.json")  # parents, operator, seed
+    lineage = Record(records.Lineage, "lineage.json")  # parents, operator, seed, in a population
     birth = Record(records.Birth, "birth.json")  # whether the operator's child was adopted
     island = Record(records.Island, "island.json")  # how the trial breeds within its job
     exchanges = Record(records.Exchanges, "exchanges.json")  # copies that it took and gave
     control = Record(records.Control, "control.json")  # by the driver: the valid token, a stop
     checkpoints = Place("checkpoints")  # step-<n>/, and best.json: which one is the best
-    metrics = Place("metrics.jsonl")  # the learning curve, a line for each evaluation
-    games = Place("games.jsonl")  # lengths and actions of the games behind it
+    metrics = Place("metrics.jsonl")  # the learning curve and its games, a line for each evaluation
     training_log = Place("training.jsonl")  # losses and rates, a line for each snapshot
     tensorboard = Place("tensorboard")  # the same for TensorBoard
     result = Place("result.json")  # by the driver, when the trial is told
@@ -263,23 +262,34 @@ class TrialDir(Folder):
     def create(
         self,
         config: str,
-        lineage: records.Lineage,
+        lineage: records.Lineage | None = None,
         island: records.Island | None = None,
         control: records.Control | None = None,
     ) -> None:
         """Write what the trial is, and last who may train it; doing it again changes nothing."""
-        made = {self.config.name: config.encode(), self.lineage.path.name: line_of(lineage)}
+        made = {self.config.name: config.encode()}
+        if lineage is not None:
+            made[self.lineage.path.name] = line_of(lineage)
         if island is not None:
             made[self.island.path.name] = line_of(island)
         if control is not None:
             made[self.control.path.name] = line_of(control)
         write_files(self.root, made)
 
+    def read_lineage(self, seed: int, descends: bool) -> records.Lineage:
+        """Return the lineage, where none is written that of new networks drawn by ``seed``.
+
+        Raises CorruptError if it is damaged, or missing although the trial ``descends``.
+        """
+        if descends:
+            return self.lineage.required()
+        return self.lineage.read() or records.Lineage(records.Fresh(), seed)
+
     def read_exchanges(self) -> records.Exchanges:
         return self.exchanges.read() or records.Exchanges()
 
     def end(self, told: dict[str, Any], control: records.Control | None) -> None:
-        """Write how the trial ended, and that its valid attempt, if there is one, is to stop."""
+        """Write how the trial ended, and what its valid attempt, if one runs, is to obey."""
         ended = {self.result.name: json.dumps(told).encode() + b"\n"}
         if control is not None:
             ended[self.control.path.name] = line_of(control)
@@ -303,8 +313,7 @@ class TrialDir(Folder):
 
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that an attempt going on from ``step`` will make again."""
-        for path in (self.metrics, self.games):
-            forget_after(path, step)
+        forget_after(self.metrics, step)
 
 
 class AttemptDir(Folder):

@@ -149,7 +149,7 @@ class Jobs(DriverPart):
         pause = seconds_between(self._study.executor.jobs)
 
         def write(job: JobDir, plan: tuple[Assignment, ...]) -> None:
-            self.write_trials(plan)
+            self.write_trials(plan, to_new_job=True)
             job.plan.write(
                 JobPlan(
                     plan,
@@ -159,6 +159,7 @@ class Jobs(DriverPart):
                     heartbeat_seconds=pause,
                     ranks=executor.ranks,
                     programs=self._study.is_program,
+                    descend=self._study.spec.population is not None,
                 )
             )
 
@@ -171,18 +172,25 @@ class Jobs(DriverPart):
     def _new_job(self, index: int = 0) -> JobDir:
         return self._folder.job(f"{len(self.state.jobs) + 1 + index:05d}")
 
-    def write_trials(self, attempts: Sequence[Assignment]) -> None:
-        """Write the files of trials about to run, if they were not told; may be repeated."""
+    def write_trials(self, attempts: Sequence[Assignment], *, to_new_job: bool = False) -> None:
+        """Write the files of trials about to run, if they were not told; may be repeated.
+
+        A new job knows from its plan that no trial descends from others. The others may run code
+        of versions without `JobPlan.descend`; once none of them runs, no job needs such a lineage.
+        """
         study, options = self._study, self._study.spec.population
         for attempt in attempts:
             trial = self.state.trials[attempt.trial]
             if trial.told is not None:
                 continue
             files, settings = self._folder.trial(trial.number), study.settings_of(trial)
-            lineage, island = Lineage(Fresh(), settings["seed"]), None
+            lineage: Lineage | None = Lineage(Fresh(), settings["seed"])
+            island = None
             if trial.origin is not None and options is not None:
                 lineage = lineage_of(trial.origin, settings["seed"], options, study.path.parent)
                 island = island_of(trial.origin, options, study.space, study.spec.seed)
+            elif options is None and to_new_job:
+                lineage = None
             control = Control(attempt.token, stop=None)
             files.create(self._config_texts.of(trial), lineage, island, control)
 

@@ -188,8 +188,9 @@ class Results(DriverPart):
                 self._trials.tell(outcome.trial, outcome.stop, metrics, failure=failure)
 
         def write(outcome: Outcome) -> None:
-            trial = outcome.trial
-            stop = None if trial.token is None else Control(trial.token, stop=outcome.stop)
+            trial, stop = outcome.trial, None
+            if trial.token is not None and outcome.stop != COMPLETE:  # else it has said its end
+                stop = Control(trial.token, stop=outcome.stop)
             self._folder.trial(trial.number).end(told[trial.number], stop)
 
         do_together([partial(write, outcome) for outcome in outcomes])

@@ -332,7 +332,12 @@ PLAIN = {
         "control",
         0,
     ),
-    "no stop in control": (json_file("trials/3/control.json", setting("stop", None)), "control", 3),
+    "no stop in control": (json_file("trials/1/control.json", setting("stop", None)), "control", 1),
+    "another stop in control": (
+        json_file("trials/3/control.json", setting("stop", "pruned")),
+        "control",
+        3,
+    ),
     "no control": (lambda study: study.remove("trials/0/control.json"), "control", 0),
     "announced twice": (
         sql(COPY + "kind = 'announced' AND job = '00004'"),

@@ -14,7 +14,7 @@ from hpsearch.cluster.member import (
     steps_until_together,
 )
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import AttemptResult, Control
+from hpsearch.cluster.records import AttemptResult, Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.team import Team
 from hpsearch.errors import DiskError
@@ -31,6 +31,21 @@ def job(tmp_path, new_job, plain_config) -> JobDir:
 @pytest.fixture
 def members(job: JobDir) -> list[Member]:
     return [Member.open(job.study, given) for given in job.plan.required().assignments]
+
+
+def test_a_plan_says_whether_a_trial_without_a_lineage_begins_anew(job: JobDir) -> None:
+    plan = job.plan.required()
+    for given in plan.assignments[:2]:
+        job.study.trial(given.trial).lineage.path.unlink()
+    anew = TrialQueue(job, replace(plan, descend=False), Member.open)
+    seeds = {member.number: member.config.seed for member in anew.waiting}
+    begun = {member.number: member.lineage for member in anew.waiting}
+    assert begun == {n: Lineage(Fresh(), seeds[n] if n < 2 else 0) for n in range(3)}
+    children = TrialQueue(job, replace(plan, descend=True), Member.open)
+    assert [member.number for member in children.waiting] == [2]
+    lost = job.study.trial(0).attempt(1).read_result()
+    assert lost is not None
+    assert "lineage.json is missing" in lost.message
 
 
 @pytest.mark.parametrize(

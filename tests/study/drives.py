@@ -393,7 +393,8 @@ def _check_files(
     """Assert that a trial was told with what the attempt wrote that held its token."""
     folder = trial_folder(study, number)
     assert json.loads((folder / "result.json").read_text()) == data
-    assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
+    stop = json.loads((folder / "control.json").read_text())["stop"]
+    assert stop == (None if data["state"] == "finished" else data["state"])
     if data["state"] == "finished":
         announced = [job["trials"] for kind, *_, job in events if kind == "announced"]
         *_, attempt = (

@@ -22,7 +22,7 @@ from test_population_study import population_study, teaching
 from tried import tried
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study import driver as driver_module
 from hpsearch.study.jobs import Pilots
 from hpsearch.study.observe import Observation
@@ -54,6 +54,16 @@ def test_one_job_trains_all_of_a_study(tmp_path: Path) -> None:
     assert executor.submitted == ["00001"]
     assert len(stored_events(study, "job_closed")) == 1
     check_books(study, executor)
+
+
+def test_a_new_job_needs_no_lineage_of_new_networks(tmp_path: Path) -> None:
+    """But a pilot of an older version that is given more trials does."""
+    study = study_of(tmp_path)
+    drive(study, pilots())
+    folder = StudyDir(tmp_path / "runs" / study.spec.name)
+    written = [number for number in range(8) if folder.trial(number).lineage.path.exists()]
+    assert written == [*range(2, 8)]
+    assert folder.job("00001").plan.required().descend is False
 
 
 def test_pilots_change_no_suggestion(tmp_path: Path) -> None:
