@@ -12,7 +12,7 @@ from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, Mem
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import do_together
-from hpsearch.study.heartbeats import AgedHeartbeat, JobHeartbeats, OfJobs, heartbeats_of
+from hpsearch.study.last_heartbeats import AgedHeartbeat, JobHeartbeats, OfJobs, heartbeats_of
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
@@ -20,7 +20,8 @@ SILENCE_SECONDS = 600.0  # without a heartbeat, of which a training job gives on
 BUSY_SECONDS = 3600.0  # the same for one that starts, measures or saves, without a sign
 LISTENING_SHARE = 0.2  # of the limit, in which this driver itself must have heard nothing
 ROUND_SECONDS = 60.0  # that a round counts for at most, even if the clock jumped
-HEARD_SECONDS = 420.0  # since a heartbeat, before which this driver need not listen for a newer one
+HEARD_SECONDS = (1 - LISTENING_SHARE) * SILENCE_SECONDS - ROUND_SECONDS
+"""since a heartbeat, after which this driver listens for a newer one; less if it looks rarely"""
 
 
 @dataclass(frozen=True, order=True)
@@ -102,6 +103,8 @@ class Observer:
     is_rung: Callable[[Trial, int], bool]  # of which steps the values are told
     silences: Silences = field(default_factory=Silences, init=False)
     _of_jobs: JobHeartbeats = field(init=False)
+    _last_look: float | None = field(default=None, init=False)
+    _newest: OfJobs = field(default_factory=dict, init=False)
     _looked: dict[int, MemberHeartbeat] = field(default_factory=dict, init=False)
     """what the job said of attempts when their files were last looked at, by trial"""
 
@@ -109,7 +112,10 @@ class Observer:
         self._of_jobs = JobHeartbeats(self.folder)
 
     def observe(self, state: StudyState, *, now: float) -> Iterator[Observation]:
-        """Look at the executor once, then at the files of every running attempt.
+        """Look at the executor once, then at the files of attempts of which there may be news.
+
+        The heartbeats of jobs say of which: to look at the files of 100,000 that train takes longer
+        than a round.
 
         Where there is much news it comes in parts, first of the jobs that are gone: places that
         they leave need not wait until all files are read. A part holds all that is new of its jobs.
@@ -121,16 +127,12 @@ class Observer:
         first first. So the same reports are processed in the same order however the looks fall,
         as long as they come in one part.
 
-        Before all of them heartbeats, which say of which attempts there may be news: to look at the
-        files of 100,000 that train takes longer than a round.
-
         An executor that does not answer is no news of its jobs: none of them is gone.
         """
         live, folder = state.live_jobs(), self.folder
         jobs, gone = self._look(live, now)
-        of_jobs = self._of_jobs.read([job.name for job in live])
-        before, self._looked = self._looked, {}
-        news = self._with_news(state, before, of_jobs, jobs, gone, now)
+        of_jobs = self._newest = self._of_jobs.read([job.name for job in live])
+        news = self._with_news(state, jobs, gone, now)
         attempts = sorted(news, key=lambda pair: pair[0].number, reverse=True)
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
@@ -163,13 +165,10 @@ class Observer:
 
     def heartbeats(self, state: StudyState) -> dict[int, Heartbeat]:
         """Return the last heartbeats of running attempts that the last look saw, by trial."""
-        newest = {}
-        for trial, job in state.live_attempts():
-            own = self._of_jobs.known(job.name)
-            heartbeat = None if own is None else own.of(trial.number, trial.attempts)
-            if heartbeat is not None:
-                newest[trial.number] = heartbeat
-        return newest
+        begun = [own for own in state.live_attempts() if own[1].name in self._newest]
+        begun = [(trial, job) for trial, job in begun if job.began_at is not None]
+        newest = heartbeats_of(self.folder, begun, self._newest, now=0.0)
+        return {number: aged.heartbeat for number, aged in newest.items()}
 
     def _look(
         self, live: Sequence[Job], now: float
@@ -183,24 +182,21 @@ class Observer:
         return jobs, frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
 
     def _with_news(
-        self,
-        state: StudyState,
-        before: Mapping[int, MemberHeartbeat],
-        of_jobs: OfJobs,
-        jobs: Mapping[str, JobStatus],
-        gone: frozenset[str],
-        now: float,
+        self, state: StudyState, jobs: Mapping[str, JobStatus], gone: frozenset[str], now: float
     ) -> Iterator[tuple[Trial, Job]]:
-        """Yield running attempts of which there may be news.
+        """Yield the running attempts of which there may be news.
 
-        There is none of those that wait, and of those that train, as their job has said not long
-        ago, without a word of anything new. That is most of them, and takes microseconds for each.
+        Left out are those of queued jobs, and those whose job, heard of not long ago, names no
+        evaluation and no end since their files were last read: most of them, in microseconds each.
         """
+        before, self._looked = self._looked, {}
+        pause = now - (now if self._last_look is None else self._last_look)
+        young, self._last_look = min(HEARD_SECONDS, SILENCE_SECONDS - 3 * pause), now
         for job in state.live.values():
-            own = of_jobs[job.name]
+            own = self._newest[job.name]
             if own is None and job.name in jobs and jobs[job.name].phase == "queued":
                 continue
-            is_heard = own is not None and job.name not in gone and now - own[1] < HEARD_SECONDS
+            is_heard = own is not None and job.name not in gone and now - own[1] < young
             for number in job.running:
                 trial = state.trials[number]
                 said, known = _said(trial, own) if is_heard else None, before.get(number)

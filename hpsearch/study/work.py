@@ -13,7 +13,7 @@ from typing import Final
 
 from hpsearch.cluster.failures import CANCELLED, DIVERGED, FREE, NAN
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.study.heartbeats import last_heartbeats
+from hpsearch.study.last_heartbeats import last_heartbeats
 from hpsearch.study.records import Job
 from hpsearch.study.requests import read_note
 from hpsearch.study.state import BUSY, PAUSED

@@ -546,17 +546,47 @@ def test_files_are_read_of_those_alone_of_which_a_heartbeat_has_news(
     assert "result.json" in names
 
 
-def test_one_of_which_there_was_no_news_is_missed_as_soon(tmp_path: Path) -> None:
-    """Its file is not looked at while its job's heartbeats are young."""
-    folder, state = StudyDir(tmp_path), state_of(0)
+@pytest.mark.parametrize(
+    ("is_busy", "pause", "limit"),
+    [(False, 30, SILENCE_SECONDS), (False, 300, SILENCE_SECONDS), (True, 30, BUSY_SECONDS)],
+)
+def test_one_of_which_there_was_no_news_is_missed_as_soon(
+    folder: StudyDir, monkeypatch: pytest.MonkeyPatch, is_busy: bool, pause: int, limit: float
+) -> None:
+    state, opened, open_file = state_of(0), [], files.open_file
+    state.jobs["00001"].began_at = 1e9
+
+    def counted(path: Path, *given: Any, **named: Any) -> Any:
+        opened.append(path)
+        return open_file(path, *given, **named)
+
+    monkeypatch.setattr(files, "open_file", counted)
+    add_row(folder, 0, 4, 0.5)
+    observer = Observer(folder, Looking("00001"), "m", lambda trial, step: True)
+    member = MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
+    file = folder.job("00001").heartbeat
+    file.replace(JobHeartbeat(0.0, "here", 1, is_busy, 1.0, (member,)))
+    os.utime(file.path, (1e9, 1e9))
+    quiet, ended = [], []
+    for age in range(0, int(limit) + 2 * pause, pause):
+        opened.clear()
+        (seen,) = observer.observe(state, now=1e9 + age)
+        quiet += [] if any(path.is_relative_to(folder.trials) for path in opened) else [age]
+        ended += [(age, own.kind) for own in seen.results.values()]
+        assert observer.heartbeats(state)[0].step == 6
+    assert ended[0] == (limit, SILENT)
+    assert quiet == ([*range(30, 420, 30)] if pause == 30 else [])
+
+
+def test_a_clock_that_jumps_makes_none_silent_of_which_there_was_no_news(folder: StudyDir) -> None:
+    add_row(folder, 0, 4, 0.5)
     observer = Observer(folder, Looking("00001"), "m", lambda trial, step: True)
     member = MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
     file = folder.job("00001").heartbeat
     file.replace(JobHeartbeat(0.0, "here", 1, False, 1.0, (member,)))
-    beat = file.path.stat().st_mtime
-    ended = []
-    for age in range(0, int(SILENCE_SECONDS) + 31, 30):
-        (seen,) = observer.observe(state, now=beat + age)
-        ended += [(age, own.kind) for own in seen.results.values()]
-        assert observer.heartbeats(state)[0].step == 6
-    assert ended[0] == (SILENCE_SECONDS, SILENT)
+    os.utime(file.path, (1e9, 1e9))
+    kinds = []
+    for age in (0, 30, 60, 1e5, 1e5 + 30, 1e5 + 60, 1e5 + 90, 1e5 + 120):
+        (seen,) = observer.observe(state_of(0), now=1e9 + age)
+        kinds.append([own.kind for own in seen.results.values()])
+    assert kinds == [[]] * 7 + [[SILENT]]

@@ -40,11 +40,6 @@ class JobHeartbeats:
                 of_jobs[name] = heartbeat, stamp.written_at
         return of_jobs
 
-    def known(self, name: str) -> JobHeartbeat | None:
-        """Return a job's heartbeat as it was when all were last read, None if there was none."""
-        known = self._known.get(name)
-        return None if known is None else known[1]
-
 
 def last_heartbeats(
     folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
