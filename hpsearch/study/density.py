@@ -8,7 +8,7 @@ Bergstra et al., "Algorithms for hyper-parameter optimization" (NeurIPS 2011), s
 Axes: C places, K kernels.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,8 @@ Points = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
 
 
 ROWS = 64  # places whose kernels are worked out at a time, as a cache holds them
+NEGLIGIBLE = -700.0
+"""log of a share of the density that no sum shows; of less, exp is no normal number and slow"""
 
 
 class Density:
@@ -29,8 +31,9 @@ class Density:
         self._weights = mixture.weights
         names, every = estimator._search_space, mixture.distributions
         self._kernels = {name: _kernels(each) for name, each in zip(names, every, strict=True)}
-        of_ranges = (own.log_scale for own in self._kernels.values())
-        self._log_weights: Floats = np.log(self._weights) + sum(of_ranges)
+        self._slopes: Floats = np.concatenate([own.slopes for own in self._kernels.values()])
+        constants = (own.constants for own in self._kernels.values())
+        self._constants: Floats = np.log(self._weights) + sum(constants)
 
     def sample(self, rng: np.random.RandomState, size: int) -> dict[str, Floats]:
         chosen = rng.choice(len(self._weights), size, p=self._weights)
@@ -38,37 +41,46 @@ class Density:
 
     def log_pdf(self, places: Points) -> Floats:
         """Return the log density float64 (C,) at places within the ranges."""
-        parts = [own.exponents(places[name]) for name, own in self._kernels.items()]
-        count = len(next(iter(places.values())))
+        features = np.concatenate(
+            [own.features(places[name]) for name, own in self._kernels.items()], axis=1
+        )
+        tables = [own.table(places[name]) for name, own in self._kernels.items()]
+        count = len(features)
         log = np.empty(count)
         for begin in range(0, count, ROWS):
             rows = slice(begin, begin + ROWS)
-            total = np.repeat(self._log_weights[None], len(log[rows]), axis=0)
-            for exponents in parts:
-                total += exponents(rows)
+            total = features[rows] @ self._slopes
+            total += self._constants
+            for logs, at in filter(None, tables):
+                total += logs[at[rows]]
             most = total.max(axis=1)
             total -= most[:, None]
+            np.maximum(total, NEGLIGIBLE, out=total)
             np.exp(total, out=total)
             log[rows] = np.log(total.sum(axis=1)) + most
         return log
 
 
-Exponents = Callable[[slice], Floats]
-"""gives, of some places, what each kernel's log density depends on the place by, (C, K)"""
+Table = tuple[Floats, npt.NDArray[np.int64]]
+"""log densities (M, K) at M values, and which of them each place has (C,)"""
 
 
 class _Kernels(Protocol):
-    """The kernels of one parameter."""
+    """The kernels of one parameter: log density = constants + features @ slopes + table."""
 
-    log_scale: Floats | float
-    """what the log density of each kernel (K,) holds at every place"""
+    constants: Floats | float  # (K,), at every place
+    slopes: Floats  # (F, K), by what a place has of each of F features
 
     def draw(self, chosen: npt.NDArray[np.int64], uniform: Floats) -> Floats:
         """Return values (C,) of chosen kernels (C,), by numbers in [0, 1)."""
         ...
 
-    def exponents(self, values: Floats) -> Exponents:
-        """Return the rest of it at values (C,)."""
+    def features(self, values: Floats) -> Floats:
+        """Return the features (C, F) of values (C,)."""
+        ...
+
+    def table(self, values: Floats) -> Table | None:
+        """Return the rest of the log density at values (C,), None where there is none."""
         ...
 
 
@@ -79,9 +91,10 @@ def _kernels(distribution: Any) -> _Kernels:
 
 
 class _Choices:
-    log_scale: Floats | float = 0.0
+    constants: Floats | float = 0.0
 
     def __init__(self, frequencies: Floats) -> None:
+        self.slopes: Floats = np.empty((0, len(frequencies)))
         self._cumulated = frequencies.cumsum(axis=1)
         self._logs = np.log(frequencies.T)
 
@@ -90,9 +103,11 @@ class _Choices:
         places: Floats = below.sum(axis=1).astype(np.float64)
         return places
 
-    def exponents(self, values: Floats) -> Exponents:
-        choices = values.astype(np.int64)
-        return lambda rows: self._logs[choices[rows]]
+    def features(self, values: Floats) -> Floats:
+        return np.empty((len(values), 0))
+
+    def table(self, values: Floats) -> Table | None:
+        return self._logs, values.astype(np.int64)
 
 
 class _Normals:
@@ -100,7 +115,13 @@ class _Normals:
         self._range = distribution
         self._ends = distribution.adapted_low, distribution.adapted_high
         self._log_mass = np.log(self._mass(*self._ends))
-        self.log_scale: Floats | float = -np.log(distribution.sigma) - LOG_ROOT - self._log_mass
+        # -(x - mu)^2 / (2 sigma^2) by powers of x, which is counted from the middle for rounding.
+        self._middle = sum(self._ends) / 2
+        mu, narrowness = distribution.mu - self._middle, 1 / distribution.sigma**2
+        self.slopes: Floats = np.stack([mu * narrowness, -narrowness / 2])
+        self.constants: Floats | float = (
+            -(mu**2) * narrowness / 2 - np.log(distribution.sigma) - LOG_ROOT - self._log_mass
+        )
 
     def draw(self, chosen: npt.NDArray[np.int64], uniform: Floats) -> Floats:
         from scipy.special import ndtr, ndtri  # here, as it takes a tenth of a second
@@ -111,17 +132,12 @@ class _Normals:
         values: Floats = np.exp(x) if self._range.is_log else x
         return values.clip(self._range.low, self._range.high)
 
-    def exponents(self, values: Floats) -> Exponents:
-        x = (np.log(values) if self._range.is_log else values)[:, None]
-        mu, narrowness = self._range.mu, np.sqrt(0.5) / self._range.sigma
+    def features(self, values: Floats) -> Floats:
+        x = (np.log(values) if self._range.is_log else values) - self._middle
+        return np.stack([x, x * x], axis=1)
 
-        def of(rows: slice) -> Floats:
-            far: Floats = x[rows] - mu
-            far *= narrowness
-            far *= far
-            return np.negative(far, out=far)
-
-        return of
+    def table(self, values: Floats) -> Table | None:
+        return None
 
     def _mass(self, low: float | Floats, high: float | Floats) -> Floats:
         """Return the mass of each kernel between two ends, or C pairs of them (C, 1), (C, K)."""
@@ -140,7 +156,7 @@ LOG_ROOT = 0.5 * np.log(2 * np.pi)
 class _Steps(_Normals):
     def __init__(self, distribution: Any) -> None:
         super().__init__(distribution)
-        self.log_scale = 0.0
+        self.constants, self.slopes = 0.0, self.slopes[:0]
         self._places: dict[float, int] = {}  # rows of ``_logs``, by value
         self._logs: Floats = np.empty((0, len(distribution.mu)))
         """log mass of the steps that were asked for (M, K)"""
@@ -150,15 +166,17 @@ class _Steps(_Normals):
         values: Floats = low + np.round((super().draw(chosen, uniform) - low) / step) * step
         return values.clip(low, self._range.high)
 
-    def exponents(self, values: Floats) -> Exponents:
+    def features(self, values: Floats) -> Floats:
+        return np.empty((len(values), 0))
+
+    def table(self, values: Floats) -> Table | None:
         new = [value for value in {*values.tolist()} if value not in self._places]
         if new:
             self._places |= zip(
                 new, range(len(self._logs), len(self._logs) + len(new)), strict=True
             )
             self._logs = np.concatenate([self._logs, self._log_steps(np.array(new))])
-        logs, places = self._logs, np.array([self._places[value] for value in values.tolist()])
-        return lambda rows: logs[places[rows]]
+        return self._logs, np.array([self._places[value] for value in values.tolist()])
 
     def _log_steps(self, values: Floats) -> Floats:
         half = self._range.step / 2
