@@ -44,6 +44,9 @@ class Story:
         self.add("announced", job=job, trials=trials, gpus=gpus)
         self.add("submitted", job=job, id="1")
 
+    def report(self, number: int, step: int, value: float) -> None:
+        self.add("reported", number, step=step, value=value, prune=False, rungs=0)
+
     def end(self, number: int, status: str, step: int) -> None:
         self.add("attempt_ended", number, 1, status=status, kind=None, message="", step=step)
 

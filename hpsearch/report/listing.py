@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hpsearch.errors import CorruptError, HpsearchError, StorageUnavailableError
 from hpsearch.printable import interval_text, printable
+from hpsearch.report.text import NO_VALUE
 from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies, trial_state
 from hpsearch.terminal import text_table
 
@@ -76,7 +77,7 @@ def _last_cell(study: ListedStudy) -> str:
     if study.problem is not None:
         return study.problem
     if study.best is None:
-        return "no value yet"
+        return NO_VALUE
     whose = f"{'champion, ' if study.best['is_champion'] else ''}trial {study.best['trial']}"
     return f"{study.metric} {interval_text(study.best)} ({whose})"
 

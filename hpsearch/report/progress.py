@@ -61,11 +61,7 @@ class Meter:
     def read(self, view: StudyView) -> Progress:
         elapsed = time.monotonic() - self._began
         total, made = steps_in_all(view), steps_made(view)
-        counts, best = view.state.counts(), view.best()
-        shown = "no value yet"
-        if best is not None:
-            value = interval_text(best.metrics[view.metric])
-            shown = f"{view.metric} {value} (trial {best.number})"
+        counts = view.state.counts()
         self._speed = steps_per_second(view) or (self._speed if counts["running"] else 0.0)
         return Progress(
             elapsed=self._seconds_before + elapsed,
@@ -75,10 +71,17 @@ class Meter:
             counts=counts,
             trials=f"{view.state.num_done} of {view.study.spec.budget.trials}",
             best_word=view.best_word,
-            best=shown,
+            best=_best_text(view),
             generation=generation_text(view),
             is_compiling=not self._speed and is_compiling(view),
         )
+
+
+def _best_text(view: StudyView) -> str:
+    best = view.best()
+    if best is None:
+        return text.leader_text(text.leader(view))
+    return f"{view.metric} {interval_text(best.metrics[view.metric])} (trial {best.number})"
 
 
 def generation_text(view: StudyView) -> str:
@@ -170,9 +173,12 @@ class LivePanel:
         self._key = key
 
     def show_progress(self, progress: Progress) -> None:
-        """Show how far a study is; a log gets a line when trials change or kernels compile."""
+        """Show how far a study is; a log gets a line when trials change or kernels compile.
+
+        It also gets one with the first value.
+        """
         line = f"[{duration_text(progress.elapsed)}] {progress_text(progress)}"
-        key = (progress.counts, progress.is_compiling)
+        key = (progress.counts, progress.is_compiling, progress.best == text.NO_VALUE)
         self.show(lambda: _panel(progress), lambda: line, key=key)
 
 
@@ -237,14 +243,15 @@ class Watcher:
         if is_live(self._console) or is_over:
             text.print_status(self._console, view, summary)
             return
-        key = summary["state"], summary["trials"], summary["message"]
+        has_value = summary["leader"] is not None
+        key = summary["state"], summary["trials"], summary["message"], has_value
         passed = duration_text(self._log.elapsed)
         self._log.show(str, lambda: f"[{passed}] {watch_text(summary)}", key=key)
 
 
 def watch_text(summary: Mapping[str, Any]) -> str:
     best = summary["best"]
-    value = "no value yet"
+    value = text.leader_text(summary["leader"])
     if best is not None and best["value"] is not None:
         is_champion = (summary["population"] or {}).get("champion") is not None
         word = "champion" if is_champion else "best"

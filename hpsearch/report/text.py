@@ -30,6 +30,8 @@ from hpsearch.study.work import cost, is_compiling, time_left
 from hpsearch.terminal import print_line
 from hpsearch.trainers.checkpoint_name import PROGRAM_FILES
 
+NO_VALUE = "no value yet"
+
 
 def status_summary(view: StudyView) -> dict[str, Any]:
     best = view.best()
@@ -65,6 +67,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "driver": None if note is None else asdict(note),
         "driver_retry": None if retry is None else asdict(retry),
         "best": None if best is None else plain_record(trial_record(view, best)),
+        "leader": leader(view) if best is None else None,
         "population": population_summary(view),
         "unread": list(view.unread_faults),
         "folder": str(view.folder.root),
@@ -179,6 +182,26 @@ def endings_text(ended: Mapping[str, int]) -> str:
     return f"{num} trial{'' if num == 1 else 's'} ended before the last step: {keys}"
 
 
+def leader(view: StudyView) -> dict[str, Any] | None:
+    """Return where the best of the trials that train stands by its newest value, None without."""
+    is_high = view.study.spec.objectives[0].goal == "maximize"
+    measured = [trial for trial in view.state.unfinished() if trial.reported]
+    if not measured:
+        return None
+    newest = [(max(trial.reported), trial) for trial in measured]
+    values = [(trial.reported[step], step, trial.number) for step, trial in newest]
+    value, step, number = max(values) if is_high else min(values)
+    return {"trial": number, "step": step, "metric": view.metric, "value": value}
+
+
+def leader_text(leader: Mapping[str, Any] | None) -> str:
+    """Return the value that a trial has so far, to be shown before the first has ended."""
+    if leader is None:
+        return NO_VALUE
+    where = f"trial {leader['trial']}, step {leader['step']:,}"
+    return f"{leader['metric']} {leader['value']:.4f} so far ({where})"
+
+
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
@@ -211,6 +234,8 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         print_line(console, unread_text(fault), style="yellow")
     if (best := view.best()) is not None:
         print_best(console, view, best)
+    elif summary["leader"] is not None:
+        print_line(console, leader_text(summary["leader"]))
 
 
 def _is_to_stop(view: StudyView, status: str) -> bool:

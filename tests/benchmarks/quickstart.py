@@ -12,10 +12,12 @@ import argparse
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import page
@@ -38,9 +40,13 @@ def measured(folder: Path) -> dict[str, object]:
     ended = time.time()
     study = folder / "runs" / "quickstart"
     first = min(path.stat().st_mtime for path in study.glob("trials/*/result.json"))
+    with closing(sqlite3.connect(folder / "runs" / "quickstart.db")) as database:
+        reported = "SELECT MIN(at) FROM hpsearch_events WHERE kind = 'reported'"
+        ((first_shown,),) = database.execute(reported)
     report = [*hpsearch, "report", "quickstart", "-o", "page.html"]
     seconds = [_seconds(report, folder) for _ in range(2)]
     row: dict[str, object] = {
+        "first_shown_seconds": f"{first_shown - began:.1f}",
         "first_value_seconds": f"{first - began:.1f}",
         "run_seconds": f"{ended - began:.1f}",
         "report_seconds": f"{seconds[0]:.1f}",

@@ -10,14 +10,16 @@ HEAD = """## quick start
 
     python tests/benchmarks/quickstart.py --repeats 3
 
-studies/quickstart.yaml with kernels that are compiled already: seconds until the first trial has
-its value and until the best is exported; seconds of the first `hpsearch report` and of a second
+studies/quickstart.yaml with kernels that are compiled already: seconds until the first evaluation
+is told, which the display shows at its next look, until the first trial has ended with its value,
+and until the best is exported; seconds of the first `hpsearch report` and of a second
 one, which finds its measurements; the page's size and its printed pages; and `exploitability/host`,
 what an opponent that trains against the best host alone for 300 or 1,200 steps takes from its rho.
 The median of a commit's repetitions, with the least and the greatest.
 """
 COLUMNS = {
-    "first_value_seconds": "first value, s",
+    "first_shown_seconds": "first value shown, s",
+    "first_value_seconds": "first trial's value, s",
     "run_seconds": "run, s",
     "report_seconds": "first report, s",
     "second_report_seconds": "second report, s",

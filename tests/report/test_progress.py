@@ -72,6 +72,27 @@ def test_before_anything_is_known(story, clock):
     assert progress_text(first) == "0 of 6 (none yet) | no value yet | time left: measuring"
 
 
+def test_the_first_value_is_shown_before_a_trial_has_ended(story, clock):
+    """Before, a study of long trials showed none for as long as the first of them took."""
+    for number in range(3):
+        story.ask(number)
+    story.run(0, 1, 2, job="00001")
+    story.report(0, 1000, 0.9)
+    story.report(0, 2000, 0.125)  # the newest one counts
+    story.report(1, 1000, 0.25)
+    so_far = f"{METRIC} 0.2500 so far (trial 1, step 1,000)"
+    assert Meter(story.view).read(story.view).best == so_far
+    story.report(2, 500, 0.5)
+    assert Meter(story.view).read(story.view).best == f"{METRIC} 0.5000 so far (trial 2, step 500)"
+    summary = status_summary(story.view)
+    assert summary["leader"] == {"trial": 2, "step": 500, "metric": METRIC, "value": 0.5}
+    story.tell(2, "failed", failure="nan")
+    assert Meter(story.view).read(story.view).best == so_far
+    story.tell(0, "finished", 0.1)
+    assert Meter(story.view).read(story.view).best == f"{METRIC} 0.1000 [0.0900, 0.1100] (trial 0)"
+    assert status_summary(story.view)["leader"] is None
+
+
 @pytest.mark.parametrize("starting", [0, 5, 30, 90])
 @pytest.mark.parametrize("interval", [0.5, 10.0])
 def test_time_left_is_measured_until_it_is_nearly_true(starting, interval):

@@ -8,6 +8,7 @@ import time
 import pytest
 from rich.console import Console
 from screens import Screen
+from views import METRIC
 
 from hpsearch.report.progress import Watcher
 from hpsearch.terminal import is_live
@@ -52,13 +53,16 @@ def test_colours_that_are_forced_make_no_terminal_of_a_file(terminal):
 
 
 def watched(story, clock, file, *, as_json=False) -> str:
-    """Watch a study: three looks, a trial that ends, a look at once, one after 10 s, the end."""
+    """Watch a study: three looks, a value, a trial that ends, looks at once and later, the end."""
     watcher = Watcher(Console(file=file, width=200), as_json=as_json)
     story.ask(0)
     story.run(0, job="00001")
     for seconds in (0, 2, 2):
         clock[0] += seconds
         watcher.show(story.view, is_over=False)
+    clock[0] += 2
+    story.report(0, 40, 0.0625)
+    watcher.show(story.view, is_over=False)
     story.tell(0, "finished", 0.125)
     for seconds in (1, 8, 2):
         clock[0] += seconds
@@ -73,20 +77,21 @@ def test_a_log_gets_a_line_now_and_then_and_the_status_at_the_end(story, clock, 
     assert not CURSOR.search(text)
     lines = text.splitlines()
     state = story.view.state.status
-    assert lines[:3] == [
+    assert lines[:4] == [
         f"[0:00] {state}: 0 of 6 (1 running) | no value yet",
-        f"[0:05] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
-        f"[0:15] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
+        f"[0:06] {state}: 0 of 6 (1 running) | {METRIC} 0.0625 so far (trial 0, step 40)",
+        f"[0:07] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
+        f"[0:17] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
     ]
-    assert f"tiny: {story.view.status}" in lines[3]
-    assert lines[4] == "trials: 1 of 6 (1 finished)"
+    assert f"tiny: {story.view.status}" in lines[4]
+    assert lines[5] == "trials: 1 of 6 (1 finished)"
 
 
 def test_a_terminal_shows_the_status_in_one_place(story, clock, terminal):
     text = watched(story, clock, Screen())
     screens = text.split("\x1b[2J\x1b[H")
     assert screens[0] == ""
-    assert len(screens) == 1 + 7
+    assert len(screens) == 1 + 8
     for screen in screens[1:]:
         assert screen.count("trials: ") == 1
 
@@ -94,4 +99,4 @@ def test_a_terminal_shows_the_status_in_one_place(story, clock, terminal):
 def test_a_program_gets_every_look(story, clock, terminal, capsys):
     assert watched(story, clock, io.StringIO(), as_json=True) == ""
     looks = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [look["trials"]["finished"] for look in looks] == [0, 0, 0, 1, 1, 1, 1]
+    assert [look["trials"]["finished"] for look in looks] == [0, 0, 0, 0, 1, 1, 1, 1]
