@@ -41,7 +41,7 @@ from hpsearch.cluster.records import (
 )
 from hpsearch.cluster.study_dir import JobDir, MatchGames, StudyDir
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
-from hpsearch.trainers.evaluation import Evaluation
+from hpsearch.trainers.evaluation import Evaluation, Games
 from hpsearch.trainers.metrics import metric_names
 from hpsearch.trainers.rho import Rho
 
@@ -100,6 +100,8 @@ def _config_of(path: Path, changed_ns: int) -> TrainerConfig:
     return read_config(yaml_file.load(path), source=str(path))
 
 
+PLAYED = Games(lengths=(0, *range(40, 0, -1)), unfinished=3, actions=(417, 250, 99, 39))
+"""behind each value, as many numbers as the quick start's"""
 HALF_WIDTH = 0.01
 """of the intervals that are measured"""
 MATCH_SECONDS = 20.0
@@ -319,7 +321,8 @@ class SimulatedJob:
     def _evaluate(self, member: Member) -> None:
         step, config = self._step_of(member), member.config
         if step % config.evaluation.interval == 0:
-            member.report(step, Evaluation(self._measure(member), {}, {}))
+            measured = self._measure(member)
+            member.report(step, Evaluation(measured, dict.fromkeys(measured, PLAYED), {}))
             self._measured[member.assignment.trial] = step
         if step % config.checkpoint.interval == 0 or step == config.steps:
             _save(member, step)

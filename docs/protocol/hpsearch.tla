@@ -30,7 +30,7 @@ VARIABLES
     optuna,       \* by trial: "none", "running", "finished" or "failed"
     value,        \* by trial: the job whose value Optuna was told, 0 if none
     control,      \* by trial: the token in control.json
-    stopped,      \* trials whose control.json says that they are told
+    stopped,      \* trials whose control.json says that they are told as failed
     cluster,      \* by job: "none", "runs", "unseen" (vanished, yet it trains) or "gone"
     results,      \* tokens of the attempts that wrote a result
     pc, held, view, work,  \* of each driver: where it stands, the token of its lease, what it
@@ -248,14 +248,14 @@ Tell(d, j) ==  \* Optuna; a trial that was told stays as it is
     /\ UNCHANGED <<lease, log, files, cluster, held, view, numTold, numSubmitted, wasFenced,
                    wentBack, faults>>
 
-Stop(d) ==  \* attempts that may still train
-    /\ pc[d] \in {"finished", "failed"} /\ work[d][1] \notin stopped /\ Holds(d)
+Stop(d) ==  \* attempts that may still train; one that finished has written its result last
+    /\ pc[d] = "failed" /\ work[d][1] \notin stopped /\ Holds(d)
     /\ stopped' = stopped \cup {work[d][1]}
     /\ UNCHANGED <<lease, log, optuna, value, control, results, cluster, drivers, numTold,
                    numSubmitted, wasFenced, wentBack, faults>>
 
 RecordTold(d) ==
-    /\ pc[d] \in {"finished", "failed"} /\ work[d][1] \in stopped
+    /\ pc[d] = "finished" \/ (pc[d] = "failed" /\ work[d][1] \in stopped)
     /\ LET e(x) == Told(x, work[d][1], pc[d], work[d][2]) IN Records(d, e)
     /\ numTold' = [numTold EXCEPT ![work[d][1]] = @ + 1]
     /\ pc' = [pc EXCEPT ![d] = "idle"] /\ work' = [work EXCEPT ![d] = None]

@@ -88,7 +88,7 @@ class TrialQueue(Generic[T]):
     ) -> None:
         """Take the trials of ``plan``, each by ``open_trial``, which may raise HpsearchError.
 
-        It is told of each whether its lineage must be there.
+        Its last argument is whether the trial's lineage must be there.
         """
         self._job = job
         self._open = open_trial

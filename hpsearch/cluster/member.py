@@ -11,6 +11,7 @@ from torch import Tensor
 from hpsearch import yaml_file
 from hpsearch.cluster import records
 from hpsearch.cluster.job_trials import JobTrial
+from hpsearch.cluster.record_files import PLAYED
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.team import Team
 from hpsearch.errors import HpsearchError
@@ -59,9 +60,9 @@ class Member(JobTrial):
         """Add an evaluation to the learning curve; after the last the member ends early."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
         metrics, mark = plain_metrics(evaluation.metrics), {"last": True} if is_last else {}
-        games = {name: asdict(counted) for name, counted in evaluation.games.items()}
-        behind = {"entropies": evaluation.entropies, "games": games}
-        self.trial.append_metrics({**row, "metrics": metrics, **mark, **behind})
+        values = {"metrics": metrics, "entropies": evaluation.entropies, **mark}
+        games = {name: counted.plain() for name, counted in evaluation.games.items()}
+        self.trial.append_metrics({**row, **values, PLAYED: games})
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:

@@ -103,6 +103,9 @@ def _plain(record: "DataclassInstance") -> dict[str, Any]:
     return {name: values[name] for name in field_hints(type(record))}
 
 
+PLAYED = "played"  # last key of a line, which can be long and need not be read
+
+
 @dataclass(frozen=True)
 class CurveFile:
     """A file with a line of JSON for each evaluation; each row has a ``step``."""
@@ -125,13 +128,19 @@ class CurveFile:
             files.flush(self.path.parent)  # nor outlive the file's name
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows; a line cut off by a crash, or damaged, is left out.
+        """Yield the rows without what was PLAYED.
 
-        Raises CorruptError if it is no regular file, DiskError if it cannot be read.
+        A line cut off by a crash, or damaged, is left out. Raises CorruptError if it is no regular
+        file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
-            rows = map(files.row_of_step, files.read_lines(self.path))
+            rows = map(files.row_of_step, map(_without_games, files.read_lines(self.path)))
             yield from (row for row in rows if row is not None)
+
+
+def _without_games(line: bytes) -> bytes:
+    row, is_cut, _ = line.partition(b', "%s": {' % PLAYED.encode())
+    return row + b"}" if is_cut else line
 
 
 @dataclass(frozen=True)

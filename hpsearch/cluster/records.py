@@ -112,7 +112,9 @@ class JobWork:
 @dataclass(frozen=True)
 class Control:
     token: str  # the attempt with this token is the trial; every other one has been fenced off
-    stop: Stop | None  # why the trial should end early, None while it should go on
+    stop: Stop | None
+    """why the trial should end early, None while it should go on, and where it finished: there only
+    older versions wrote anything"""
 
 
 @dataclass(frozen=True)

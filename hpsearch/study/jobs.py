@@ -175,8 +175,8 @@ class Jobs(DriverPart):
     def write_trials(self, attempts: Sequence[Assignment], *, to_new_job: bool = False) -> None:
         """Write the files of trials about to run, if they were not told; may be repeated.
 
-        A new job knows from its plan that no trial descends from others. The others may run code
-        of versions without `JobPlan.descend`; once none of them runs, no job needs such a lineage.
+        A new job knows from its plan that no trial descends from others. A job that runs may have
+        been started by a version without `JobPlan.descend`, and needs a lineage that says so.
         """
         study, options = self._study, self._study.spec.population
         for attempt in attempts:

@@ -189,7 +189,8 @@ class Results(DriverPart):
 
         def write(outcome: Outcome) -> None:
             trial, stop = outcome.trial, None
-            if trial.token is not None and outcome.stop != COMPLETE:  # else it has said its end
+            # A finished attempt wrote its result last, and has nothing to stop.
+            if trial.token is not None and outcome.stop != COMPLETE:
                 stop = Control(trial.token, stop=outcome.stop)
             self._folder.trial(trial.number).end(told[trial.number], stop)
 

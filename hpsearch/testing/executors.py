@@ -112,7 +112,7 @@ def _check_finished(trial: TrialDir, config: Config) -> None:
     rows = list(trial.read_metrics())
     assert [row["step"] for row in rows] == [*range(interval, steps + 1, interval)]
     for row in rows:
-        assert set(row) == {"step", "attempt", "at", "metrics", "entropies", "games"}
+        assert set(row) == {"step", "attempt", "at", "metrics", "entropies"}
         assert row["attempt"] == 1
         assert set(row["metrics"]) == set(result.metrics)
     for measure in result.metrics.values():

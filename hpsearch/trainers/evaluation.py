@@ -6,6 +6,7 @@ Axes: P members, G games. Every member, opponent and mode (greedy, sampled) meet
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,6 +80,11 @@ class Games:
     def of(cls, lengths: Lengths, actions: Sequence[int]) -> "Games":
         finished = np.bincount(lengths.moves[lengths.finished])
         return cls(tuple(finished.tolist()), int((~lengths.finished).sum()), tuple(actions))
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields for JSON; of the actions, of which a host has 2^D, those it chose."""
+        chosen = {action: count for action, count in enumerate(self.actions) if count}
+        return {"lengths": self.lengths, "unfinished": self.unfinished, "actions": chosen}
 
 
 def entropy(opponents: Iterable[Games]) -> float:

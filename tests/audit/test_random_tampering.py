@@ -30,7 +30,8 @@ HARMLESS_FILES = (
     *("driver.log", "study.json", "*/heartbeat.json", "*/games.jsonl", "*/alive.json"),
     "best/*",  # `evaluate` looks at it
 )
-"""files by which nothing is decided"""
+"""files by which nothing is decided; neither is it by the lineage of a trial that descends from
+none, of which no more than the contents are checked"""
 RUNS = 150
 SHARE = 0.9
 

@@ -166,20 +166,25 @@ def test_the_games_behind_the_curve_add_up(run, algorithm):
         trial = job.study.trial(number)
         curve = list(trial.read_metrics())
         assert [row["step"] for row in curve] == [4, 8, 12]
-        for measured in curve:
-            pooled = {}
-            assert measured["games"].keys() == measured["metrics"].keys()
-            for name, games in measured["games"].items():
+        rows = [json.loads(line) for line in trial.metrics.read_text().splitlines()]
+        for row, measured in zip(rows, curve, strict=True):
+            pooled, played = {}, row.pop("played")
+            assert row == measured
+            assert played.keys() == measured["metrics"].keys()
+            for name, games in played.items():
                 rho = measured["metrics"][name]
                 lengths = np.array(games["lengths"])
                 assert lengths.sum() + games["unfinished"] == 33 == rho["games"]
                 assert games["unfinished"] / 33 == pytest.approx(rho["capped"])
                 moves = np.arange(len(lengths)) @ lengths + 10 * games["unfinished"]
                 assert 33 / moves == pytest.approx(rho["value"])
-                assert sum(games["actions"]) == moves
+                actions = np.zeros(4 if "/host/" in name else 3, dtype=int)
+                for action, count in games["actions"].items():
+                    actions[int(action)] = count
+                assert actions.sum() == moves
                 mode, role, _ = name.split("/")
                 entropy = f"{mode.replace('rho', 'entropy')}/{role}"
-                pooled.setdefault(entropy, []).append(games["actions"])
+                pooled.setdefault(entropy, []).append(actions)
             assert measured["entropies"].keys() == pooled.keys()
             for name, actions in pooled.items():
                 share = np.sum(actions, axis=0) / np.sum(actions)

@@ -1,5 +1,6 @@
 """A trial as its job sees it: when it obeys, what it says last, and when another one may begin."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,11 @@ def test_a_plan_says_whether_a_trial_without_a_lineage_begins_anew(job: JobDir) 
     lost = job.study.trial(0).attempt(1).read_result()
     assert lost is not None
     assert "lineage.json is missing" in lost.message
+    path = job.plan.path
+    older = json.loads(path.read_text())
+    del older["descend"]  # of a version that wrote each trial's
+    path.write_text(json.dumps(older))
+    assert job.plan.required().descend
 
 
 @pytest.mark.parametrize(
