@@ -31,7 +31,7 @@ MANY = 200  # trials, from which on Optuna's own sampler is left
 AT_ONCE = 100
 """running trials, from which on a fit is used again: with fewer, each suggestion depends on nothing
 but the history, so that a driver that is killed between two of them asks for the same"""
-MOST_SUGGESTIONS = 512  # of one fit
+MOST_SUGGESTIONS = 512  # of one fit, or more while together they weigh little
 DRAWN_AT_ONCE = 128
 """suggestions at most whose candidates are drawn, and compared with all before them, at once"""
 LITTLE = 0.01  # share of the trials that a density may leave out
@@ -175,7 +175,7 @@ class BatchedTPESampler(TPESampler):
         if (
             fit is None
             or are_few
-            or fit.num_suggested == MOST_SUGGESTIONS
+            or fit.num_suggested >= max(MOST_SUGGESTIONS, fit.num_negligible)
             or have_grown(fit.num_finished, num_finished)
         ):
             fit = self._fit(study, trial, search_space, is_exact=are_few)

@@ -18,6 +18,7 @@ from optuna.samplers._tpe.probability_distributions import _BatchedCategoricalDi
 
 Floats = npt.NDArray[np.float64]
 Points = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
+Places = int | npt.NDArray[np.int64]
 
 
 ROWS = 64  # places whose kernels are worked out at a time, as a cache holds them
@@ -114,10 +115,13 @@ class _Normals:
     def __init__(self, distribution: Any) -> None:
         self._range = distribution
         self._ends = distribution.adapted_low, distribution.adapted_high
-        self._log_mass = np.log(self._mass(*self._ends))
-        # -(x - mu)^2 / (2 sigma^2) by powers of x, which is counted from the middle for rounding.
-        self._middle = sum(self._ends) / 2
-        mu, narrowness = distribution.mu - self._middle, 1 / distribution.sigma**2
+        self._log_mass = np.log(self._mass(np.array(self._ends), 0, 1))
+        # -(x - mu)^2 / (2 sigma^2) by powers of x, which is measured from the middle of the range,
+        # in lengths of it, so that little is lost to rounding.
+        low, high = self._ends
+        self._middle, self._length = (low + high) / 2, (high - low) or 1.0
+        mu = (distribution.mu - self._middle) / self._length
+        narrowness = (self._length / distribution.sigma) ** 2
         self.slopes: Floats = np.stack([mu * narrowness, -narrowness / 2])
         self.constants: Floats | float = (
             -(mu**2) * narrowness / 2 - np.log(distribution.sigma) - LOG_ROOT - self._log_mass
@@ -133,21 +137,21 @@ class _Normals:
         return values.clip(self._range.low, self._range.high)
 
     def features(self, values: Floats) -> Floats:
-        x = (np.log(values) if self._range.is_log else values) - self._middle
+        x = ((np.log(values) if self._range.is_log else values) - self._middle) / self._length
         return np.stack([x, x * x], axis=1)
 
     def table(self, values: Floats) -> Table | None:
         return None
 
-    def _mass(self, low: float | Floats, high: float | Floats) -> Floats:
-        """Return the mass of each kernel between two ends, or C pairs of them (C, 1), (C, K)."""
+    def _mass(self, edges: Floats, low: Places, high: Places) -> Floats:
+        """Return the mass of each kernel between two edges, by their places among (E,): (..., K)."""
         from scipy.special import ndtr
 
-        a, b = ((end - self._range.mu) / self._range.sigma for end in (low, high))
-        # Mirrored where both lie right of the middle: there, ndtr is too near to 1.
-        is_right = a > 0
-        mass: Floats = ndtr(np.where(is_right, -a, b)) - ndtr(np.where(is_right, -b, a))
-        return mass
+        z = (edges[:, None] - self._range.mu) / self._range.sigma
+        beyond = ndtr(-np.abs(z))  # on the side of the middle where an edge lies: small, so exact
+        lower, upper = beyond[low], beyond[high]
+        mass: Floats = np.where(z[low] > 0, lower - upper, 1 - lower - upper)
+        return np.where(z[high] > 0, mass, upper - lower)
 
 
 LOG_ROOT = 0.5 * np.log(2 * np.pi)
@@ -180,9 +184,10 @@ class _Steps(_Normals):
 
     def _log_steps(self, values: Floats) -> Floats:
         half = self._range.step / 2
-        low, high = values[:, None] - half, values[:, None] + half
-        if self._range.is_log:
-            low, high = np.log(low), np.log(high)
+        # Neighbours have an edge in common.
+        edges, at = np.unique(np.stack([values - half, values + half]), return_inverse=True)
+        low, high = at.reshape(2, -1)
+        mass = self._mass(np.log(edges) if self._range.is_log else edges, low, high)
         with np.errstate(divide="ignore"):  # 0 where a kernel is far away
-            log: Floats = np.log(self._mass(low, high)) - self._log_mass
+            log: Floats = np.log(mass) - self._log_mass
         return log

@@ -164,9 +164,16 @@ class Observer:
             gone_now = frozenset()
 
     def heartbeats(self, state: StudyState) -> dict[int, Heartbeat]:
-        """Return the last heartbeats of running attempts that the last look saw, by trial."""
-        begun = [own for own in state.live_attempts() if own[1].name in self._newest]
-        begun = [(trial, job) for trial, job in begun if job.began_at is not None]
+        """Return the last heartbeats of running attempts that the last look saw, by trial.
+
+        Of jobs of older versions, which give one for each attempt, what stands in its file now.
+        """
+        begun = [
+            (trial, job)
+            for trial, job in state.live_attempts()
+            if job.name in self._newest
+            and (job.began_at is not None or self._newest[job.name] is not None)
+        ]
         newest = heartbeats_of(self.folder, begun, self._newest, now=0.0)
         return {number: aged.heartbeat for number, aged in newest.items()}
 

@@ -153,12 +153,16 @@ def test_suggestions_depend_on_nothing_but_the_history(history, monkeypatch) -> 
     )
 
 
-def test_a_density_is_that_of_optuna() -> None:
+WIDE = SPACE | {
+    "steps": IntDistribution(20, 2000, log=True),
+    "share": FloatDistribution(0.0, 1.0, step=0.25),
+}
+
+
+@pytest.mark.parametrize("names", [[*WIDE], ["c"], ["n", "share"], ["x"]])
+def test_a_density_is_that_of_optuna(names: list[str]) -> None:
     rng = np.random.default_rng(0)
-    space = SPACE | {
-        "steps": IntDistribution(20, 2000, log=True),
-        "share": FloatDistribution(0.0, 1.0, step=0.25),
-    }
+    space = {name: WIDE[name] for name in names}
     sampler = optuna.samplers.TPESampler(multivariate=True)
     for num_trials in (0, 1, 7, 300):
         observations = {
@@ -169,6 +173,7 @@ def test_a_density_is_that_of_optuna() -> None:
             "steps": rng.integers(20, 2001, num_trials).astype(float),
             "share": rng.integers(0, 5, num_trials) / 4,
         }
+        observations = {name: observations[name] for name in names}
         parameters = sampler._parzen_estimator_parameters
         estimator = sampler._parzen_estimator_cls(observations, space, parameters)
         places = estimator.sample(np.random.RandomState(num_trials), 200)
