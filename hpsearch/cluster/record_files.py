@@ -103,7 +103,8 @@ def _plain(record: "DataclassInstance") -> dict[str, Any]:
     return {name: values[name] for name in field_hints(type(record))}
 
 
-PLAYED = "played"  # last key of a line, which can be long and need not be read
+PLAYED = "played"
+"""last key of a trainer's line: the games of its evaluation, which are long and seldom read"""
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,9 @@ class CurveFile:
 
 
 def _without_games(line: bytes) -> bytes:
-    row, is_cut, _ = line.partition(b', "%s": {' % PLAYED.encode())
-    return row + b"}" if is_cut else line
+    row, has_games, _ = line.partition(b', "%s": {' % PLAYED.encode())
+    # Only a whole line of a trainer ends so; a program's metric may be called the same.
+    return row + b"}" if has_games and line.endswith(b"}}}}") else line
 
 
 @dataclass(frozen=True)

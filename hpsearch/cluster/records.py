@@ -113,8 +113,8 @@ class JobWork:
 class Control:
     token: str  # the attempt with this token is the trial; every other one has been fenced off
     stop: Stop | None
-    """why the trial should end early, None while it should go on, and where it finished: there only
-    older versions wrote anything"""
+    """why the trial should end early, None while it goes on; older versions also wrote it where a
+    trial had finished"""
 
 
 @dataclass(frozen=True)

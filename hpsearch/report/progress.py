@@ -251,7 +251,8 @@ class Watcher:
 
 def watch_text(summary: Mapping[str, Any]) -> str:
     best = summary["best"]
-    value = text.leader_text(summary["leader"])
+    ahead = summary["leader"]
+    value = text.NO_VALUE if ahead is None else f"best {text.leader_text(ahead)}"
     if best is not None and best["value"] is not None:
         is_champion = (summary["population"] or {}).get("champion") is not None
         word = "champion" if is_champion else "best"

@@ -183,7 +183,7 @@ def endings_text(ended: Mapping[str, int]) -> str:
 
 
 def leader(view: StudyView) -> dict[str, Any] | None:
-    """Return where the best of the trials that train stands by its newest value, None without."""
+    """Return where the best of the trials that have not ended stands by its newest value."""
     is_high = view.study.spec.objectives[0].goal == "maximize"
     measured = [trial for trial in view.state.unfinished() if trial.reported]
     if not measured:
@@ -235,7 +235,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     if (best := view.best()) is not None:
         print_best(console, view, best)
     elif summary["leader"] is not None:
-        print_line(console, leader_text(summary["leader"]))
+        print_line(console, f"best: {leader_text(summary['leader'])}")
 
 
 def _is_to_stop(view: StudyView, status: str) -> bool:

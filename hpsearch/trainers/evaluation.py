@@ -68,6 +68,9 @@ def noise_of(split: str, num_members: int, num_games: int, device: torch.device)
     return member_noise(keys, num_games)
 
 
+MOST_ACTIONS = 1000  # of which a line of JSON says how often each was chosen
+
+
 @dataclass(frozen=True)
 class Games:
     """The games of one role against one opponent in one mode."""
@@ -82,8 +85,9 @@ class Games:
         return cls(tuple(finished.tolist()), int((~lengths.finished).sum()), tuple(actions))
 
     def plain(self) -> dict[str, Any]:
-        """Return the fields for JSON; of the actions, of which a host has 2^D, those it chose."""
-        chosen = {action: count for action, count in enumerate(self.actions) if count}
+        """Return the fields for JSON; of the actions, which may be 2^D, the most frequent."""
+        often = sorted(enumerate(self.actions), key=lambda own: -own[1])[:MOST_ACTIONS]
+        chosen = {action: count for action, count in often if count}
         return {"lengths": self.lengths, "unfinished": self.unfinished, "actions": chosen}
 
 

@@ -26,6 +26,41 @@ def test_what_is_appended_is_read(curve):
     assert [json.loads(line) for line in curve.path.read_text().split("\n")[:-1]] == ROWS
 
 
+GAMES = {"rho/host/random": {"lengths": [0, 4], "unfinished": 1, "actions": {"3": 9}}}
+MEASURED = {"value": 0.5, "low": 0.4, "high": 0.6, "capped": 0.0, "games": 5}
+
+
+def test_the_games_behind_a_row_are_written_and_not_read(curve):
+    rows = [row | {"metrics": {"rho/host/random": MEASURED}, "last": True} for row in ROWS]
+    for row, games in zip(rows, (GAMES, {}, {**GAMES, "other": {"actions": {}}}), strict=True):
+        curve.append(row | {"played": games})
+    assert [row.items() <= read.items() for row, read in zip(rows, curve.read(), strict=True)]
+    assert [row.get("played") for row in curve.read()] == [None, {}, None]
+    written = [json.loads(line) for line in curve.path.read_bytes().splitlines()]
+    assert [row["played"] for row in written] == [GAMES, {}, {**GAMES, "other": {"actions": {}}}]
+
+
+def test_a_row_whose_games_were_cut_off_is_left_out(curve):
+    curve.append(ROWS[0] | {"metrics": {"rho/host/random": MEASURED}, "played": GAMES})
+    whole = curve.path.read_bytes()
+    for end in range(1, len(whole) - 1):
+        curve.path.write_bytes(whole[:end])
+        curve.append(ROWS[1])
+        assert list(curve.read()) == [ROWS[1]], whole[:end]
+
+
+def test_a_program_may_measure_what_is_called_as_the_games(curve):
+    """It names its metrics as it likes; a curve with this one would be lost."""
+    row = {"step": 1, "metrics": {"loss": MEASURED, "played": MEASURED, "x": MEASURED}}
+    for metrics in (row["metrics"], {"loss": MEASURED, "played": MEASURED}, {"played": MEASURED}):
+        curve.append(row | {"metrics": metrics})
+    assert [[*read["metrics"]] for read in curve.read()] == [
+        ["loss", "played", "x"],
+        ["loss", "played"],
+        ["played"],
+    ]
+
+
 def test_a_row_outlives_a_loss_of_power(curve, monkeypatch):
     """So that no checkpoint that comes after it outlives it; a new file's name must, too."""
     flushed, fsync = [], os.fsync

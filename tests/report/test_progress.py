@@ -12,7 +12,13 @@ from views import METRIC
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_panel, progress_text, speed_texts
-from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
+from hpsearch.report.text import (
+    cost_lines,
+    duration_text,
+    leader,
+    status_summary,
+    time_left_text,
+)
 from hpsearch.study.work import Pacer, cost, steps_made, time_left
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
@@ -91,6 +97,21 @@ def test_the_first_value_is_shown_before_a_trial_has_ended(story, clock):
     story.tell(0, "finished", 0.1)
     assert Meter(story.view).read(story.view).best == f"{METRIC} 0.1000 [0.0900, 0.1100] (trial 0)"
     assert status_summary(story.view)["leader"] is None
+
+
+def test_of_what_is_minimised_the_least_is_ahead_and_what_is_pruned_is_not(story, clock):
+    for number in range(3):
+        story.ask(number)
+    story.run(0, 1, 2, job="00001")
+    for number, value in enumerate((0.25, 0.125, 0.0625)):
+        story.report(number, 10, value)
+    story.tell(2, "pruned")
+    story.end(1, "interrupted", 10)  # it waits, and may go on
+    assert leader(story.view)["trial"] == 0
+    study = story.view.study
+    goals = (replace(study.spec.objectives[0], goal="minimize"),)
+    minimising = replace(study, spec=replace(study.spec, objectives=goals))
+    assert leader(replace(story.view, study=minimising))["trial"] == 1
 
 
 @pytest.mark.parametrize("starting", [0, 5, 30, 90])

@@ -79,7 +79,7 @@ def test_a_log_gets_a_line_now_and_then_and_the_status_at_the_end(story, clock, 
     state = story.view.state.status
     assert lines[:4] == [
         f"[0:00] {state}: 0 of 6 (1 running) | no value yet",
-        f"[0:06] {state}: 0 of 6 (1 running) | {METRIC} 0.0625 so far (trial 0, step 40)",
+        f"[0:06] {state}: 0 of 6 (1 running) | best {METRIC} 0.0625 so far (trial 0, step 40)",
         f"[0:07] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
         f"[0:17] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
     ]
