@@ -144,7 +144,7 @@ class _Normals:
         return None
 
     def _mass(self, edges: Floats, low: Places, high: Places) -> Floats:
-        """Return the mass of each kernel between two edges, by their places among (E,): (..., K)."""
+        """Return the mass (..., K) of each kernel between edges of places ``low`` and ``high``."""
         from scipy.special import ndtr
 
         z = (edges[:, None] - self._range.mu) / self._range.sigma
