@@ -110,6 +110,12 @@ class Fit:
         """How many suggestions need not repel others, as together they weigh little."""
         return int(LITTLE * (self.bad_weight + self.num_suggested))
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether it has served many suggestions, and the next ones would not be negligible."""
+        are_many = not self.drawn and self.num_suggested >= MOST_SUGGESTIONS
+        return are_many and self.num_suggested + DRAWN_AT_ONCE > self.num_negligible
+
 
 @dataclass
 class Fits:
@@ -175,7 +181,7 @@ class BatchedTPESampler(TPESampler):
         if (
             fit is None
             or are_few
-            or fit.num_suggested >= max(MOST_SUGGESTIONS, fit.num_negligible)
+            or fit.is_used_up
             or have_grown(fit.num_finished, num_finished)
         ):
             fit = self._fit(study, trial, search_space, is_exact=are_few)

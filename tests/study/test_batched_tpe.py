@@ -126,6 +126,26 @@ def test_a_fit_serves_until_a_trial_has_finished(history, monkeypatch) -> None:
     assert [seen.index(fit) for fit in seen] == [0, 1, 1, 1, 4, 5, 5, 5, 8]
 
 
+def test_a_fit_serves_for_longer_while_its_suggestions_weigh_little(history, monkeypatch) -> None:
+    """So that they need not repel each other, for which a density of them would be fitted."""
+    monkeypatch.setattr(batched_tpe, "MANY", 60)
+    monkeypatch.setattr(batched_tpe, "AT_ONCE", 0)
+    monkeypatch.setattr(batched_tpe, "MOST_SUGGESTIONS", 3)
+    monkeypatch.setattr(batched_tpe, "DRAWN_AT_ONCE", 2)
+    monkeypatch.setattr(batched_tpe, "LITTLE", 0.2)
+    monkeypatch.setattr(BatchedTPESampler, "_with_suggested", lambda *given: pytest.fail("fitted"))
+    fits = Fits()
+    study, make = history(80), ours(fits)
+    served = []
+    for _ in range(40):
+        suggested(study, 1, make)
+        fit = fits.by_names[frozenset(SPACE)]
+        served.append((id(fit), fit.num_suggested, fit.num_negligible))
+    assert len({fit for fit, _, _ in served}) > 1
+    assert all(number <= negligible for _, number, negligible in served)
+    assert served[9][1] == 10
+
+
 def test_a_fit_to_very_many_serves_until_a_hundredth_more_have_finished(
     history, monkeypatch
 ) -> None:
