@@ -178,12 +178,7 @@ class BatchedTPESampler(TPESampler):
         names = frozenset(search_space)
         fit = self._fits.by_names.get(names)
         are_few = count(study_id, TrialState.RUNNING) < AT_ONCE
-        if (
-            fit is None
-            or are_few
-            or fit.is_used_up
-            or have_grown(fit.num_finished, num_finished)
-        ):
+        if fit is None or are_few or fit.is_used_up or have_grown(fit.num_finished, num_finished):
             fit = self._fit(study, trial, search_space, is_exact=are_few)
             self._fits.by_names[names] = fit
         if not fit.drawn:
