@@ -62,7 +62,7 @@ class Member(JobTrial):
         metrics, mark = plain_metrics(evaluation.metrics), {"last": True} if is_last else {}
         values = {"metrics": metrics, "entropies": evaluation.entropies, **mark}
         games = {name: counted.plain() for name, counted in evaluation.games.items()}
-        self.trial.append_metrics({**row, **values, PLAYED: games})
+        self.trial.append_metrics({**row, **values, **({PLAYED: games} if games else {})})
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:

@@ -18,7 +18,7 @@ from optuna.samplers._tpe.probability_distributions import _BatchedCategoricalDi
 
 Floats = npt.NDArray[np.float64]
 Points = Mapping[str, Floats]  # values (C,) by parameter, as Optuna stores them
-Places = int | npt.NDArray[np.int64]
+EdgeIndex = int | npt.NDArray[np.int64]
 
 
 ROWS = 64  # places whose kernels are worked out at a time, as a cache holds them
@@ -143,7 +143,7 @@ class _Normals:
     def table(self, values: Floats) -> Table | None:
         return None
 
-    def _mass(self, edges: Floats, low: Places, high: Places) -> Floats:
+    def _mass(self, edges: Floats, low: EdgeIndex, high: EdgeIndex) -> Floats:
         """Return the mass (..., K) of each kernel between edges of places ``low`` and ``high``."""
         from scipy.special import ndtr
 
