@@ -546,6 +546,15 @@ def test_files_are_read_of_those_alone_of_which_a_heartbeat_has_news(
     assert "result.json" in names
 
 
+def listener(folder: StudyDir, *, is_busy: bool = False) -> Observer:
+    """Return an observer of a job that told of an evaluation at 1e9 and says nothing more."""
+    add_row(folder, 0, 4, 0.5)
+    file, member = folder.job("00001").heartbeat, MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
+    file.replace(JobHeartbeat(0.0, "here", 1, is_busy, 1.0, (member,)))
+    os.utime(file.path, (1e9, 1e9))
+    return Observer(folder, Looking("00001"), "m", lambda trial, step: True)
+
+
 @pytest.mark.parametrize(
     ("is_busy", "pause", "limit"),
     [(False, 30, SILENCE_SECONDS), (False, 300, SILENCE_SECONDS), (True, 30, BUSY_SECONDS)],
@@ -561,12 +570,7 @@ def test_one_of_which_there_was_no_news_is_missed_as_soon(
         return open_file(path, *given, **named)
 
     monkeypatch.setattr(files, "open_file", counted)
-    add_row(folder, 0, 4, 0.5)
-    observer = Observer(folder, Looking("00001"), "m", lambda trial, step: True)
-    member = MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
-    file = folder.job("00001").heartbeat
-    file.replace(JobHeartbeat(0.0, "here", 1, is_busy, 1.0, (member,)))
-    os.utime(file.path, (1e9, 1e9))
+    observer = listener(folder, is_busy=is_busy)
     quiet, ended = [], []
     for age in range(0, int(limit) + 2 * pause, pause):
         opened.clear()
@@ -579,12 +583,7 @@ def test_one_of_which_there_was_no_news_is_missed_as_soon(
 
 
 def test_a_clock_that_jumps_makes_none_silent_of_which_there_was_no_news(folder: StudyDir) -> None:
-    add_row(folder, 0, 4, 0.5)
-    observer = Observer(folder, Looking("00001"), "m", lambda trial, step: True)
-    member = MemberHeartbeat(0, 1, "token-0", 6, 0, 4)
-    file = folder.job("00001").heartbeat
-    file.replace(JobHeartbeat(0.0, "here", 1, False, 1.0, (member,)))
-    os.utime(file.path, (1e9, 1e9))
+    observer = listener(folder)
     kinds = []
     for age in (0, 30, 60, 1e5, 1e5 + 30, 1e5 + 60, 1e5 + 90, 1e5 + 120):
         (seen,) = observer.observe(state_of(0), now=1e9 + age)
