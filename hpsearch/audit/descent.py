@@ -132,7 +132,7 @@ def _folder(trial: TrialEntry, files: TrialFiles, disk: Disk) -> Problems:
         if other.problem is not None:
             yield other.fault
     if not file.exists and (trial.origin is None or not files.control.exists):
-        return  # written before control.json, and not for all that descend from no other
+        return  # it is written before control.json, and may be missing where there are no parents
     lineage = file.whole()
     own = {key: lineage[key] for key in ("generation", "member", "operator", "seed")}
     parents = lineage["parents"]

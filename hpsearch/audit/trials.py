@@ -258,7 +258,7 @@ def _control(sides: Sides) -> Problems:
     held = trial.teller is not None and trial.teller.token == token
     expected = trial.state if held else None
     is_open = trial.told is None and sides.stored.state != RUNNING
-    is_needless = stop is None and expected == FINISHED  # as the attempt has said its end
+    is_needless = stop is None and expected == FINISHED  # that attempt wrote its result last
     if stop != expected and not (is_open or is_needless):
         yield f"events say that it is {expected or 'to go on'}, {file.path} {shown(stop)}"
 

@@ -184,13 +184,12 @@ class Jobs(DriverPart):
             if trial.told is not None:
                 continue
             files, settings = self._folder.trial(trial.number), study.settings_of(trial)
-            lineage: Lineage | None = Lineage(Fresh(), settings["seed"])
+            needs_none = options is None and to_new_job
+            lineage = None if needs_none else Lineage(Fresh(), settings["seed"])
             island = None
             if trial.origin is not None and options is not None:
                 lineage = lineage_of(trial.origin, settings["seed"], options, study.path.parent)
                 island = island_of(trial.origin, options, study.space, study.spec.seed)
-            elif options is None and to_new_job:
-                lineage = None
             control = Control(attempt.token, stop=None)
             files.create(self._config_texts.of(trial), lineage, island, control)
 
