@@ -3,12 +3,14 @@
 Digits do not depend on the number of threads, and those of a layer's row not on its batch either.
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
 
-MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Where
-there are wider ones oneDNN may take half the time; where there are none, MKL is quicker.
+MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Those
+before Zen 4 have none, and Zen 4 takes two steps for each. Where they take one, oneDNN may take half
+the time.
 
 Axes: R rows, I inputs, O outputs.
 """
 
+import math
 from typing import Final, Literal, NamedTuple
 
 import llvmlite.binding as llvm
@@ -34,12 +36,13 @@ NARROW: Final = 32
 """rows or columns below which a product of derivatives is quicker by MKL on any processor; a row's
 digits depend on the other rows there"""
 
-MKL_IS_QUICKER: Final = (
-    torch.backends.mkl.is_available()
-    and torch.backends.cpu.get_cpu_capability() == "AVX2"
-    and llvm.get_host_cpu_name().startswith("znver")
+BY_MKL: Final = dict.fromkeys(("znver1", "znver2", "znver3"), math.inf) | {"znver4": 256 * 256}
+MKL_WEIGHTS: Final = (
+    BY_MKL.get(llvm.get_host_cpu_name(), 0) if torch.backends.mkl.is_available() else 0
 )
-"""whether MKL is quicker than oneDNN at all other products: measured on AMD's Zen 3 alone"""
+"""weights of a layer below which MKL is quicker than oneDNN at its products: measured on AMD's Zen 3
+and 4 alone. Where it ever is, it is so at any product whose first factor is transposed: oneDNN copies
+that first."""
 
 # MKL adds in other orders where a thread has fewer rows, or where columns do not fill its vectors.
 MKL_LEAST_ROWS: Final = 4
@@ -59,7 +62,7 @@ def apply_linear(x: Tensor, views: LinearViews, then: Activation) -> Tensor:
     """Return a layer's output (R, O) of x (R, I), activated."""
     if views.weight.shape[1] < FEW:
         return _activated(_of_few_outputs(x, views), then)
-    if MKL_IS_QUICKER:
+    if views.weight.numel() < MKL_WEIGHTS:
         return _activated(_by_mkl(x, views.weight, views.bias, None), then)
     return _by_onednn(x, views.transposed, views.bias, then)
 
@@ -69,7 +72,8 @@ def product(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
             return torch.mm(first, second, out=out)
-    if MKL_IS_QUICKER:
+    is_transposed = not first.is_contiguous()
+    if second.numel() < MKL_WEIGHTS or (is_transposed and MKL_WEIGHTS > 0):
         return _by_mkl(first, second, None, out)
     y = _by_onednn(first, second.T, None, "none")
     return y if out is None else out.copy_(y)
