@@ -4,8 +4,8 @@ Digits do not depend on the number of threads, and those of a layer's row not on
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
 
 MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Those
-before Zen 4 have none, and Zen 4 takes two steps for each. Where they take one, oneDNN may take half
-the time.
+before Zen 4 have none, and Zen 4 takes two steps for each. Where it takes one step, oneDNN may need
+half the time.
 
 Axes: R rows, I inputs, O outputs.
 """
@@ -40,9 +40,9 @@ BY_MKL: Final = dict.fromkeys(("znver1", "znver2", "znver3"), math.inf) | {"znve
 MKL_WEIGHTS: Final = (
     BY_MKL.get(llvm.get_host_cpu_name(), 0) if torch.backends.mkl.is_available() else 0
 )
-"""weights of a layer below which MKL is quicker than oneDNN at its products: measured on AMD's Zen 3
-and 4 alone. Where it ever is, it is so at any product whose first factor is transposed: oneDNN copies
-that first."""
+"""weights of a layer below which MKL is quicker than oneDNN at its products: measured on AMD's Zen
+3 and 4 alone. Where there are any, it also is at every product whose first factor is transposed:
+oneDNN copies that first."""
 
 # MKL adds in other orders where a thread has fewer rows, or where columns do not fill its vectors.
 MKL_LEAST_ROWS: Final = 4
