@@ -23,13 +23,11 @@ time passes as the driver's processor time does, so that other work on the machi
 What a trial takes of the driver bounds the cluster that it keeps busy: 16,384 GPUs with eight
 trials of ten minutes each end 218 trials a second, for which it may take 4.6 ms a trial; of the
 first 131,072, which begin together, more end at a time. The goals of such a cluster are at most 2 %
-idle, rounds of 30 s, 4 GiB, 60 calls a minute and 1 write a second of 100 members. On SQLite, at
-bce20463, all but the first are kept: .92 writes (1.62 before, when a trial took four more and vain
-tries to open a file counted, too), and of the driver 2.2 ms a trial. 3.6 % of the GPUs are idle
-with a tenth more jobs than GPUs, at 7929b0b8 1.8 % with three tenths more. They are idle while the
-first jobs end: those began together, and with eight members each ends with its slowest. By that
-run's output and no row, most end within 155 s, 840 trials a second, while the driver asks for and
-submits 800. The row on PostgreSQL is older than these changes.
+idle, rounds of 30 s, 4 GiB, 60 calls a minute and 1 write a second of 100 members. On SQLite all
+are kept in one run where the study may hold three tenths more jobs than there are GPUs (8ee5a3cf).
+With a tenth more, 3.6 % of the GPUs are idle (bce20463) while the first jobs end: those began
+together, with eight members each ends with its slowest, and for a while more end than the driver
+replaces.
 """
 ASK_COLUMNS = {
     "storage": "storage",
