@@ -5,10 +5,12 @@ executor does not know of after `Executor.patience` seconds never began.
 """
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -238,21 +240,41 @@ class Pilots(DriverPart):
 
     def give(self, groups: Sequence[list[Trial]]) -> list[list[Trial]]:
         """Give each job trials of its shape; return the groups that are left."""
-        left = list(groups)
+        by_shape: dict[str, deque[list[Trial]]] = {}
+        for group in groups:
+            if not group[0].is_alone:  # which no job of others can train
+                by_shape.setdefault(self._trials.shape(group[0]), deque()).append(group)
+        chosen: dict[str, list[Trial]] = {}
         for job in self._open():
-            places = self._places(job) if left else 0
-            fitting = [group for group in left if self._fits(job, group)] if places else []
-            if not self._refills:
-                fitting = fitting[:1]
-            chosen = [trial for group in fitting for trial in group][:places]
-            if chosen:
-                attempts = new_attempts(chosen)
-                self._recorder.record("announced", job=job.name, data=_trials_of(attempts))
-                self._write(job, attempts)
-                numbers = {trial.number for trial in chosen}
-                rest = ([trial for trial in group if trial.number not in numbers] for group in left)
-                left = [group for group in rest if group]
-        return left
+            if not any(by_shape.values()):
+                break
+            first, _, _ = job.groups[0][0]
+            fitting = by_shape.get(self._trials.shape(self.state.trials[first]))
+            if fitting and (places := self._places(job)):
+                chosen[job.name] = self._take(fitting, places)
+        self._announce({job: new_attempts(trials) for job, trials in chosen.items()})
+        given = {trial.number for trials in chosen.values() for trial in trials}
+        rest = ([trial for trial in group if trial.number not in given] for group in groups)
+        return [group for group in rest if group]
+
+    def _take(self, fitting: deque[list[Trial]], places: int) -> list[Trial]:
+        """Take trials for so many places, of several groups where a job is refilled."""
+        taken: list[Trial] = []
+        while fitting and len(taken) < places and (self._refills or not taken):
+            group, room = fitting.popleft(), places - len(taken)
+            taken += group[:room]
+            if group[room:]:
+                fitting.appendleft(group[room:])
+        return taken
+
+    def _announce(self, given: Mapping[str, Sequence[Assignment]]) -> None:
+        """Announce trials for jobs that run, by their names, and write the files of both."""
+        for start in range(0, len(given), WRITTEN_AT_ONCE):
+            part = dict(islice(given.items(), start, start + WRITTEN_AT_ONCE))
+            announced = {name: _trials_of(attempts) for name, attempts in part.items()}
+            self._recorder.record_jobs("announced", announced)
+            jobs = self.state.jobs
+            do_together([partial(self._write, jobs[name], part[name]) for name in part])
 
     def give_match(self, number: int) -> bool:
         """Give a match to a job that trains no trial; return whether there was one."""
@@ -329,13 +351,6 @@ class Pilots(DriverPart):
             staying = sum(not self._trials.is_at_last_rung(trial) for trial in trials)
         # At most twice as many trials as slots: a short one is at its last rung from the beginning.
         return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
-
-    def _fits(self, job: Job, group: Sequence[Trial]) -> bool:
-        """Return whether a group can train in a job; one that needs a GPU alone cannot."""
-        if group[0].is_alone:
-            return False
-        first, _, _ = job.groups[0][0]
-        return self._trials.shape(group[0]) == self._trials.shape(self.state.trials[first])
 
     def _close(self, jobs: Sequence[Job]) -> None:
         self._recorder.record_jobs("job_closed", {job.name: {} for job in jobs})

@@ -1,5 +1,6 @@
 """Pilots: jobs that take more trials than their first ones."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -388,12 +389,52 @@ def test_a_study_that_looks_ahead_hoards_no_trials(tmp_path: Path) -> None:
     assert driver.state.counts()["finished"] == 24
 
 
-def test_one_that_needs_a_gpu_of_its_own_gets_no_place_beside_others(tmp_path: Path) -> None:
+def test_one_that_needs_a_gpu_of_its_own_gets_no_place_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before, an idle job took it; in a slot beside others it would take too much again."""
     study, executor = several(tmp_path), pilots()
     with opened(study, executor) as driver:
         tick_until(driver, lambda: bool(driver._pilots._open()))
-        (job, *_), trial = driver._pilots._open(), driver.state.trials[0]
-        assert driver._pilots._fits(job, [trial])
+        monkeypatch.setattr(driver._pilots, "_places", lambda job: 1)
+        trial = driver.state.trials[0]
         trial.is_alone = True
-        assert not driver._pilots._fits(job, [trial])
+        assert driver._pilots.give([[trial]]) == [[trial]]
+        trial.is_alone = False
+        assert driver._pilots.give([[trial]]) == []
+
+
+@pytest.mark.parametrize(
+    ("is_refilled", "given", "left"),
+    [
+        (True, [[100, 101, 105], [106, 107]], [[102], [103, 104], [108, 109]]),
+        (False, [[100, 101], [105, 106]], [[102], [103, 104], [107], [108, 109]]),
+    ],
+)
+def test_jobs_take_groups_of_their_shape_in_order(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_refilled: bool,
+    given: list[list[int]],
+    left: list[list[int]],
+) -> None:
+    """One of a group that needs a GPU alone, and one of another shape, wait as they did."""
+    study, executor = several(tmp_path), pilots()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(driver._pilots._open()) == 2)
+        part, taken = driver._pilots, []
+        like = driver.state.trials[0]
+        shape_of = driver._trials.shape
+        shapes = {103: "another", 104: "another"}
+        monkeypatch.setattr(driver._trials, "shape", lambda t: shapes.get(t.number) or shape_of(t))
+        first, second = part._open()
+        places = {first.name: 3 if is_refilled else 2, second.name: 2}
+        monkeypatch.setattr(part, "_places", lambda job: places[job.name])
+        monkeypatch.setattr(part, "_refills", is_refilled)
+        monkeypatch.setattr(part, "_announce", lambda found: taken.extend(found.values()))
+        numbers = [[100, 101], [102], [103, 104], [105, 106, 107], [108, 109]]
+        groups = [[replace(like, number=number) for number in group] for group in numbers]
+        groups[1][0].is_alone = True
+        rest = part.give(groups)
+    assert [[attempt.trial for attempt in attempts] for attempts in taken] == given
+    assert [[trial.number for trial in group] for group in rest] == left
