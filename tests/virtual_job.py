@@ -124,6 +124,8 @@ class Course:
     """step that any attempt has reached, by trial"""
     repeated: list[int] = field(default_factory=list)
     """steps that each attempt had to make again: from where it went on to the furthest"""
+    training: list[tuple[float, int]] = field(default_factory=list)
+    """when the number of trials that train changed, and to what"""
 
 
 class SimulatedJob:
@@ -152,6 +154,8 @@ class SimulatedJob:
         """that it plays now"""
         self._idle_since: float | None = None
         """when a pilot had trained all that it was given"""
+        self._num_training = 0
+        """trials as the course was told last"""
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
@@ -223,11 +227,13 @@ class SimulatedJob:
             _save(member, self._step_of(member))
             member.end("interrupted", self._step_of(member))
         self._members.clear()
+        self._tell_course(now)
 
     def vanish(self, now: float) -> None:
         """Leave no word."""
         self._progress(self._steps_since(now))
         self._members.clear()
+        self._tell_course(now)
 
     def _resume(self, members: list[Member]) -> None:
         saved = [_saved(member) for member in members]
@@ -245,6 +251,7 @@ class SimulatedJob:
 
     def _next(self, now: float) -> float | None:
         """Give heartbeats and return the seconds to the next step at which something is due."""
+        self._tell_course(now)
         if not self._members:
             self._beat(now, 1.0)
             return self._poll(now)
@@ -255,6 +262,13 @@ class SimulatedJob:
         self._since, self._seconds = now, slowest * self._stride
         self._beat(now, 1 / slowest)
         return self._seconds
+
+    def _tell_course(self, now: float) -> None:
+        change = len(self._members) - self._num_training
+        if change:
+            training = self._course.training
+            training.append((now, (training[-1][1] if training else 0) + change))
+            self._num_training += change
 
     def _beat(self, now: float, speed: float) -> None:
         members = tuple(

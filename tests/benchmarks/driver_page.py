@@ -51,6 +51,8 @@ CLUSTER_COLUMNS = {
     "clock": "clock",
     "idle": "idle",
     "idle_with_ramp": "with the ramp",
+    "pilots": "pilots",
+    "places_idle": "idle places",
     "ask_median_ms": "ask, ms",
     "ask_p95_ms": "95 % of asks, ms",
     "driver_ms_a_trial": "driver, ms a trial",
@@ -73,7 +75,7 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
         where = f"Measured on {rows[-1]['machine']}, commit {rows[-1]['commit']}.\n"
         parts += [ASK, where, _table(rows, ASK_COLUMNS)]
     if "simulated_cluster" in tables:
-        same = ("sampler", "trials", "gpus", "jobs", "members", "versions")
+        same = ("sampler", "trials", "gpus", "jobs", "members", "versions", "pilots")
         rows = newest(tables["simulated_cluster"], same)
         parts += [CLUSTER, _table(rows, CLUSTER_COLUMNS)]
         if (folder / "simulated_cluster.png").exists():

@@ -52,8 +52,10 @@ class LiveClock:
 class LiveExecutor(SimulatedExecutor):
     """Is called at the moment that the driver has reached, and notes when."""
 
-    def __init__(self, cluster: SimulatedCluster, course: Course, clock: LiveClock) -> None:
-        super().__init__(cluster, course)
+    def __init__(
+        self, cluster: SimulatedCluster, course: Course, clock: LiveClock, *, pilot_seconds: float
+    ) -> None:
+        super().__init__(cluster, course, pilot_seconds=pilot_seconds)
         self._clock = clock
         self.calls: list[float] = []
 

@@ -17,7 +17,10 @@ once where a job ended.
     idle = 1 - busy GPU-seconds / (GPUs x seconds between the first moment at which all GPUs were
            taken and the moment at which the last trial was asked for)
 
-and the same from the first event on, the ramp included. A look is one call of the scheduler.
+and the same from the first event on, the ramp included. A look is one call of the scheduler. With
+--pilots jobs take further trials, as those of a SLURM study do where its file does not say
+otherwise. Such a job keeps its GPU while it waits for trials, so the idle places count: those of
+--members on each GPU at which no trial trains.
 
 Memory and writes are those of driver and simulated jobs together; a write is a file below the
 study's folder that is replaced or added to. Checkpoints are empty folders here: the three files of
@@ -45,7 +48,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
@@ -110,6 +113,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--members", type=int, default=1, help="trials that a job trains at a time")
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--waiting", type=float, default=0.1, help="jobs in the queue, by GPUs")
+    parser.add_argument("--pilots", action="store_true", help="jobs take further trials")
     parser.add_argument("--poll", type=float, default=30.0, help="seconds between two rounds")
     parser.add_argument("--folder", help="of the study; a temporary one if not given")
     parser.add_argument("--keep", action="store_true", help="leave the study's folder there")
@@ -138,6 +142,9 @@ def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
     quickstart = yaml_file.load(TESTS.parent / "studies/trainers/choose_first.yaml")
     (folder / "base.yaml").write_text(yaml_file.dump(apply(quickstart, TRAINER)))
     jobs = round(arguments.gpus * (1 + arguments.waiting))
+    executor = {"name": "local", "jobs": jobs, "members_per_job": arguments.members}
+    if arguments.pilots:
+        executor |= {"name": "slurm", "profile": str(TESTS.parent / "slurm/a100.yaml")}
     given = {
         "name": "simulated",
         "seed": 1,
@@ -147,7 +154,7 @@ def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
         "space": SPACE,
         "sampler": {"name": arguments.sampler},
         "budget": {"trials": arguments.trials},
-        "executor": {"name": "local", "jobs": jobs, "members_per_job": arguments.members},
+        "executor": executor,
     }
     (folder / "study.yaml").write_text(yaml_file.dump(given))
     return load_spec(folder / "study.yaml")
@@ -176,9 +183,9 @@ class Run:
             -(-arguments.gpus // GPUS_PER_NODE), GPUS_PER_NODE, now=time.time()
         )
         self.clock = LiveClock(self.cluster, CLOCKS[arguments.clock])
-        self.executor = LiveExecutor(
-            self.cluster, Course(seconds_of, value_of, teaches_nothing), self.clock
-        )
+        self.course = Course(seconds_of, value_of, teaches_nothing)
+        seconds = 3 * arguments.poll if arguments.pilots else 0.0  # as a SLURM study has it
+        self.executor = LiveExecutor(self.cluster, self.course, self.clock, pilot_seconds=seconds)
         self.timer = Timer(self.clock)
         self.profile = cProfile.Profile()
         self.began = self.cluster.now
@@ -295,6 +302,8 @@ class Run:
             "virtual_s": f"{self.duration:.0f}",
             "real_s": f"{self.real_seconds:.0f}",
             "reopen_s": f"{self.reopen_seconds:.1f}",
+            "pilots": "yes" if arguments.pilots else "no",
+            "places_idle": f"{self._places_idle_since(self._full()):.4f}",
         }
 
     @property
@@ -304,13 +313,21 @@ class Run:
 
     def idle_since(self, start: float) -> float:
         """Return the share of idle GPU-seconds from ``start`` to the last trial asked for."""
+        return self._unused(self.cluster.busy, self.cluster.num_gpus, start)
+
+    def _places_idle_since(self, start: float) -> float:
+        """Return the same share of the seconds that all GPUs' places for trials have."""
+        num_places = self.cluster.num_gpus * self.arguments.members
+        return self._unused(self.course.training, num_places, start)
+
+    def _unused(self, used: Sequence[tuple[float, int]], all_there: int, start: float) -> float:
         if self.last_ask <= start:
             return 0.0
         seconds = 0.0
-        changes = [*self.cluster.busy, (self.last_ask, 0)]
-        for (at, busy), (until, _) in pairwise(changes):
-            seconds += busy * max(0.0, min(until, self.last_ask) - max(at, start))
-        return 1 - seconds / (self.cluster.num_gpus * (self.last_ask - start))
+        changes = [*used, (self.last_ask, 0)]
+        for (at, number), (until, _) in pairwise(changes):
+            seconds += number * max(0.0, min(until, self.last_ask) - max(at, start))
+        return 1 - seconds / (all_there * (self.last_ask - start))
 
     def _full(self) -> float:
         """Return the first moment at which all GPUs were taken."""
