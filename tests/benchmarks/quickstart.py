@@ -1,11 +1,12 @@
-"""What a newcomer waits for: the quick start, its report, and what a trained opponent takes.
+"""What a newcomer waits for: the quick start, its report, a trained opponent, and a strong host.
 
     python tests/benchmarks/quickstart.py --repeats 3
 
 Runs studies/quickstart.yaml with compiled kernels, as `make quickstart` does after its first time;
 then `hpsearch report` twice, of which the second finds its measurements kept, and `hpsearch
-evaluate` with best responses of two budgets. Each row appended to reports/benchmarks/quickstart.csv
-is one repetition; `quickstart_page` shows the newest of a machine.
+evaluate` with best responses of two budgets. Last comes studies/choose_first.yaml, and what its
+best host reaches in fresh games. Each row appended to reports/benchmarks/quickstart.csv is one
+repetition; `quickstart_page` shows the newest of a machine.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from breeding import run_command
 from hpsearch.cluster.machine import num_cores
 
 STUDY = rows.ROOT / "studies/quickstart.yaml"
+AGAINST_ONE = rows.ROOT / "studies/choose_first.yaml"
+FRESH_GAMES = 10_000
 RESPONSES = (300, 1200)
 """steps for which an opponent trains against the best host alone"""
 BROWSER = "chromium"
@@ -61,6 +64,11 @@ def measured(folder: Path) -> dict[str, object]:
         command = [*evaluate, "--best-response", str(steps)]
         host = json.loads(run_command(command, folder))["roles"]["host"]
         row[f"exploitability_{steps}"] = f"{host['exploitability']['value']:.4f}"
+    row["choose_first_seconds"] = f"{_seconds([*hpsearch, 'run', str(AGAINST_ONE)], folder):.1f}"
+    evaluate = [*hpsearch, "evaluate", "choose_first", "--json", "--match-steps", "0"]
+    told = json.loads(run_command([*evaluate, "--games", str(FRESH_GAMES)], folder))
+    rho = told["roles"]["host"]["evaluation"]["metrics"]["rho/host/choose_first"]["value"]
+    row["choose_first_rho"] = f"{rho:.4f}"
     return row
 
 

@@ -15,7 +15,9 @@ is told, which the display shows at its next look, until the first trial has end
 and until the best is exported; seconds of the first `hpsearch report` and of a second
 one, which finds its measurements; the page's size and its printed pages; and `exploitability/host`,
 what an opponent that trains against the best host alone for 300 or 1,200 steps takes from its rho.
-The median of a commit's repetitions, with the least and the greatest.
+Then the seconds of a run of studies/choose_first.yaml, until its best is exported, and the rho of
+that host against choose_first in 10,000 fresh games. The median of a commit's repetitions, with the
+least and the greatest.
 """
 COLUMNS = {
     "first_shown_seconds": "first value shown, s",
@@ -27,6 +29,8 @@ COLUMNS = {
     "printed_pages": "printed pages",
     "exploitability_300": "exploitability, 300 steps",
     "exploitability_1200": "1,200 steps",
+    "choose_first_seconds": "choose_first.yaml, s",
+    "choose_first_rho": "its rho",
 }
 
 

@@ -226,7 +226,7 @@ def test_the_page_of_the_quick_start_shows_each_machines_newest_commit(tmp_path)
     table = [
         quick_row("a", "old", 90.0),
         quick_row("a", "new", 30.0, printed_pages="9"),
-        quick_row("b", "new", 7.0, exploitability_1200=""),
+        quick_row("b", "new", 7.0, choose_first_rho=""),
         quick_row("a", "new", 10.0, printed_pages="9"),
         quick_row("a", "new", 20.0, printed_pages="9"),
     ]
