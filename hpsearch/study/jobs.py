@@ -6,12 +6,11 @@ executor does not know of after `Executor.patience` seconds never began.
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError, shared_part
@@ -27,11 +26,15 @@ from hpsearch.study.options import LocalOptions
 from hpsearch.study.recorder import DriverContext, DriverPart
 from hpsearch.study.records import Job, Trial
 
+Item = TypeVar("Item")
+
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """seconds without submissions after one that failed, doubled each time"""
 
 
-WRITTEN_AT_ONCE = 200  # jobs between two looks at the lease
+WRITTEN_AT_ONCE = 200
+"""jobs between two looks at the lease; of jobs that run, also those that one transaction announces,
+whose files a driver that dies leaves to the next one"""
 
 
 class Jobs(DriverPart):
@@ -165,10 +168,9 @@ class Jobs(DriverPart):
                 )
             )
 
-        works = [partial(write, job, plan) for job, plan in plans.items()]
-        for start in range(0, len(works), WRITTEN_AT_ONCE):
+        for works in _parts([partial(write, job, plan) for job, plan in plans.items()]):
             self._recorder.keep_lease()  # many files may take long
-            do_together(works[start : start + WRITTEN_AT_ONCE])
+            do_together(works)
         return list(plans)
 
     def _new_job(self, index: int = 0) -> JobDir:
@@ -242,16 +244,19 @@ class Pilots(DriverPart):
         """Give each job trials of its shape; return the groups that are left."""
         by_shape: dict[str, deque[list[Trial]]] = {}
         for group in groups:
-            if not group[0].is_alone:  # which no job of others can train
+            if not group[0].is_alone:  # it needs a job of its own
                 by_shape.setdefault(self._trials.shape(group[0]), deque()).append(group)
         chosen: dict[str, list[Trial]] = {}
         for job in self._open():
-            if not any(by_shape.values()):
-                break
+            places = self._places(job) if by_shape else 0
+            if places == 0:
+                continue
             first, _, _ = job.groups[0][0]
-            fitting = by_shape.get(self._trials.shape(self.state.trials[first]))
-            if fitting and (places := self._places(job)):
+            shape = self._trials.shape(self.state.trials[first])
+            if fitting := by_shape.get(shape):
                 chosen[job.name] = self._take(fitting, places)
+                if not fitting:
+                    del by_shape[shape]
         self._announce({job: new_attempts(trials) for job, trials in chosen.items()})
         given = {trial.number for trials in chosen.values() for trial in trials}
         rest = ([trial for trial in group if trial.number not in given] for group in groups)
@@ -269,12 +274,11 @@ class Pilots(DriverPart):
 
     def _announce(self, given: Mapping[str, Sequence[Assignment]]) -> None:
         """Announce trials for jobs that run, by their names, and write the files of both."""
-        for start in range(0, len(given), WRITTEN_AT_ONCE):
-            part = dict(islice(given.items(), start, start + WRITTEN_AT_ONCE))
-            announced = {name: _trials_of(attempts) for name, attempts in part.items()}
+        for part in _parts(list(given)):
+            announced = {name: _trials_of(given[name]) for name in part}
             self._recorder.record_jobs("announced", announced)
             jobs = self.state.jobs
-            do_together([partial(self._write, jobs[name], part[name]) for name in part])
+            do_together([partial(self._write, jobs[name], given[name]) for name in part])
 
     def give_match(self, number: int) -> bool:
         """Give a match to a job that trains no trial; return whether there was one."""
@@ -353,9 +357,15 @@ class Pilots(DriverPart):
         return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
 
     def _close(self, jobs: Sequence[Job]) -> None:
-        self._recorder.record_jobs("job_closed", {job.name: {} for job in jobs})
-        for job in jobs:
-            self._folder.job(job.name).write_next(len(job.groups), ())
+        for part in _parts(jobs):
+            self._recorder.record_jobs("job_closed", {job.name: {} for job in part})
+            files = [(self._folder.job(job.name), len(job.groups)) for job in part]
+            do_together([partial(job.write_next, number, ()) for job, number in files])
+
+
+def _parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), WRITTEN_AT_ONCE):
+        yield items[start : start + WRITTEN_AT_ONCE]
 
 
 def _lacks(files: JobDir, number: int) -> bool:

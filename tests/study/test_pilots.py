@@ -1,5 +1,6 @@
 """Pilots: jobs that take more trials than their first ones."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,13 @@ from test_population_study import population_study, teaching
 from tried import tried
 
 from hpsearch.cluster.executor import JobStatus
+from hpsearch.cluster.records import Assignment
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study import driver as driver_module
+from hpsearch.study import jobs as jobs_module
 from hpsearch.study.jobs import Pilots
 from hpsearch.study.observe import Observation
+from hpsearch.study.records import Job
 from hpsearch.study.spec import Study
 
 
@@ -317,6 +321,51 @@ def test_a_driver_that_dies_between_the_event_and_the_file(
     check_books(study, executor)
 
 
+def test_a_driver_that_dies_among_the_files_of_several_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction announces trials for all of them; the next driver writes what is missing."""
+    study, executor = study_of(tmp_path, jobs=2), pilots()
+    write, written = Pilots._write, []
+
+    def die_at_the_second(self: Pilots, job: Job, attempts: Sequence[Assignment]) -> None:
+        if written:
+            die()
+        written.append(job.name)
+        write(self, job, attempts)
+
+    with opened(study, executor) as driver, monkeypatch.context() as patch:
+        patch.setattr(Pilots, "_write", die_at_the_second)
+        with pytest.raises(Killed):
+            tick_until(driver, lambda: not driver.is_busy)
+    (first, _), (second, given) = groups_of(study)[-2:]
+    jobs = tmp_path / "runs" / study.spec.name / "jobs"
+    assert written == [first]
+    assert JobDir(jobs / second).read_next(1) is None
+    with opened(study, executor) as driver:
+        driver._pilots.repair()
+        repaired = JobDir(jobs / second).read_next(1)
+        assert repaired is not None
+        assert tuple(assignment.trial for assignment in repaired.assignments) == given
+        tick_until(driver, lambda: not driver.is_busy)
+    assert driver.state.counts()["finished"] == 8
+    check_books(study, executor)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_however_many_are_written_at_once_each_job_is_given_and_closed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    study, executor = study_of(tmp_path, jobs=3, budget={"trials": 18}), pilots()
+    monkeypatch.setattr(jobs_module, "WRITTEN_AT_ONCE", at_once)
+    assert drive(study, executor).counts()["finished"] == 18
+    given = [trial for _, trials in groups_of(study) for trial in trials]
+    assert sorted(given) == list(range(18))
+    closed = [job for _, _, job, _ in stored_events(study, "job_closed")]
+    assert sorted(closed) == ["00001", "00002", "00003"]
+    check_books(study, executor)
+
+
 def test_a_driver_that_dies_between_the_closing_of_a_job_and_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,7 +467,7 @@ def test_jobs_take_groups_of_their_shape_in_order(
     given: list[list[int]],
     left: list[list[int]],
 ) -> None:
-    """One of a group that needs a GPU alone, and one of another shape, wait as they did."""
+    """A trial that needs a GPU alone, and groups of another shape, are left, in their order."""
     study, executor = several(tmp_path), pilots()
     with opened(study, executor) as driver:
         tick_until(driver, lambda: len(driver._pilots._open()) == 2)
