@@ -3,9 +3,9 @@
 Digits do not depend on the number of threads, and those of a layer's row not on its batch either.
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
 
-MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Those
-before Zen 4 have none, and Zen 4 takes two steps for each. Where it takes one step, oneDNN may need
-half the time.
+MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Zen 1
+to 3 have no wider ones, and Zen 4 runs each in two steps. On a processor that runs it in one, oneDNN
+may need half the time.
 
 Axes: R rows, I inputs, O outputs.
 """
@@ -36,13 +36,20 @@ NARROW: Final = 32
 """rows or columns below which a product of derivatives is quicker by MKL on any processor; a row's
 digits depend on the other rows there"""
 
-BY_MKL: Final = dict.fromkeys(("znver1", "znver2", "znver3"), math.inf) | {"znver4": 256 * 256}
-MKL_WEIGHTS: Final = (
-    BY_MKL.get(llvm.get_host_cpu_name(), 0) if torch.backends.mkl.is_available() else 0
-)
+
+def _mkl_weights() -> float:
+    processor, widest = llvm.get_host_cpu_name(), torch.backends.cpu.get_cpu_capability()
+    if not (torch.backends.mkl.is_available() and processor.startswith("znver")):
+        return 0
+    if widest == "AVX2":
+        return math.inf
+    return 256 * 256 if processor in ("znver3", "znver4") else 0  # LLVM 15 knows no Zen 4
+
+
+MKL_WEIGHTS: Final = _mkl_weights()
 """weights of a layer below which MKL is quicker than oneDNN at its products: measured on AMD's Zen
-3 and 4 alone. Where there are any, it also is at every product whose first factor is transposed:
-oneDNN copies that first."""
+3 and 4 alone. Where this is more than 0, MKL also takes every product whose first factor is
+transposed, which oneDNN would copy."""
 
 # MKL adds in other orders where a thread has fewer rows, or where columns do not fill its vectors.
 MKL_LEAST_ROWS: Final = 4
@@ -72,6 +79,7 @@ def product(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
             return torch.mm(first, second, out=out)
+    # As that of a weight's derivative is, by factors whose sizes say nothing of the layer's.
     is_transposed = not first.is_contiguous()
     if second.numel() < MKL_WEIGHTS or (is_transposed and MKL_WEIGHTS > 0):
         return _by_mkl(first, second, None, out)

@@ -26,8 +26,10 @@ first 131,072, which begin together, more end at a time. The goals of such a clu
 idle, rounds of 30 s, 4 GiB, 60 calls a minute and 1 write a second of 100 members. All are
 kept where the study may hold three tenths more jobs than there are GPUs: on SQLite at 8ee5a3cf, and
 at 2d2d1699 on PostgreSQL, by the clock on the wall. With a tenth more, 3.6 % of the GPUs are idle
-(bce20463) while the first jobs end: those began together, with eight members each ends with its
-slowest, and for a while more end than the driver replaces.
+(bce20463) while the first jobs end: as those began together, and each ends with the slowest of its
+eight members, more end for a while than the driver replaces. With pilots, as a SLURM study has them
+by default, jobs take further trials and keep their GPUs meanwhile; what counts then is the share of
+places for trials (eight on each GPU) that are idle.
 """
 ASK_COLUMNS = {
     "storage": "storage",

@@ -65,7 +65,10 @@ def measured(folder: Path) -> dict[str, object]:
         host = json.loads(run_command(command, folder))["roles"]["host"]
         row[f"exploitability_{steps}"] = f"{host['exploitability']['value']:.4f}"
     row["choose_first_seconds"] = f"{_seconds([*hpsearch, 'run', str(AGAINST_ONE)], folder):.1f}"
-    evaluate = [*hpsearch, "evaluate", "choose_first", "--json", "--match-steps", "0"]
+    best = json.loads(run_command([*hpsearch, "best", "choose_first", "--json"], folder))["trial"]
+    # By its folder: `choose_first` alone is the scripted player.
+    trial = folder / "runs/choose_first/trials" / str(best)
+    evaluate = [*hpsearch, "evaluate", str(trial), "--json", "--match-steps", "0"]
     told = json.loads(run_command([*evaluate, "--games", str(FRESH_GAMES)], folder))
     rho = told["roles"]["host"]["evaluation"]["metrics"]["rho/host/choose_first"]["value"]
     row["choose_first_rho"] = f"{rho:.4f}"

@@ -1,7 +1,7 @@
 """Drive a large study on a simulated cluster and see how many GPUs stand idle.
 
     python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 [--sampler random]
-    python tests/benchmarks/simulated_cluster.py --trials 400000 --gpus 16384 --members 8
+    python tests/benchmarks/simulated_cluster.py --trials 400000 --gpus 16384 --members 8 [--pilots]
 
 Question: does one driver keep a cluster of GPUs busy with trials of ten minutes (+-20 %)?
 
@@ -19,8 +19,9 @@ once where a job ended.
 
 and the same from the first event on, the ramp included. A look is one call of the scheduler. With
 --pilots jobs take further trials, as those of a SLURM study do where its file does not say
-otherwise. Such a job keeps its GPU while it waits for trials, so the idle places count: those of
---members on each GPU at which no trial trains.
+otherwise, and keep their GPUs while they wait for some. What counts then is another share:
+
+    places_idle = 1 - seconds of all trials / (GPUs x members x the same seconds)
 
 Memory and writes are those of driver and simulated jobs together; a write is a file below the
 study's folder that is replaced or added to. Checkpoints are empty folders here: the three files of

@@ -139,11 +139,39 @@ def test_so_are_a_layers_derivatives_of_many_rows(width):
     torch.testing.assert_close(found[0][0].double(), exact, rtol=1e-3, atol=1e-2)
 
 
-@pytest.fixture(params=[False, True], ids=["oneDNN", "MKL"])
+@pytest.fixture(params=[0, 256 * 256, math.inf], ids=["oneDNN", "both", "MKL"])
 def library(request, monkeypatch):
     if request.param and products_cpu.MKL_WEIGHTS == 0:
         pytest.skip("MKL multiplies on AMD's processors up to Zen 4 alone")
-    monkeypatch.setattr(products_cpu, "MKL_WEIGHTS", math.inf if request.param else 0)
+    monkeypatch.setattr(products_cpu, "MKL_WEIGHTS", request.param)
+
+
+@pytest.mark.parametrize(
+    ("limit", "by_mkl"),
+    [
+        (0, []),
+        (256 * 256, ["a narrower layer", "its derivative", "a weight's"]),
+        (math.inf, ["a layer", "a narrower layer", "its derivative", "a weight's"]),
+    ],
+)
+def test_a_limit_says_which_products_are_mkls(monkeypatch, limit, by_mkl):
+    """Whatever the rows: a weight's derivative is a product of them."""
+    calls, found = [], []
+    monkeypatch.setattr(products_cpu, "MKL_WEIGHTS", limit)
+    monkeypatch.setattr(products_cpu, "_by_mkl", lambda *_: calls.append(1) or torch.empty(1))
+    rows, weight, narrower = torch.ones(300, 256), torch.ones(256, 256), torch.ones(256, 255)
+    views, few = (LinearViews(each, each.T, each[0].clone()) for each in (weight, narrower))
+    works = {
+        "a layer": lambda: apply_linear(rows, views, "none"),
+        "a narrower layer": lambda: apply_linear(rows, few, "none"),
+        "its derivative": lambda: products_cpu.product(torch.ones(300, 255), narrower.T),
+        "a weight's": lambda: products_cpu.product(rows.T, rows),
+    }
+    for name, work in works.items():
+        calls.clear()
+        work()
+        found += [name] if calls else []
+    assert found == by_mkl
 
 
 PARTS = ((0, 1), (7, 2), (1, 3), (0, 4), (2, 5), (3, 17), (9, 31), (5, 33), (50, 129), (0, 1024))
