@@ -4,8 +4,8 @@ Digits do not depend on the number of threads, and those of a layer's row not on
 That holds for sums of up to `SUMMED_IN_ORDER` numbers; tests hold the processor at hand to it.
 
 MKL, which torch calls by default, has no instructions wider than AVX2 for AMD's processors. Zen 1
-to 3 have no wider ones, and Zen 4 runs each in two steps. On a processor that runs it in one, oneDNN
-may need half the time.
+to 3 have no wider ones, and Zen 4 runs each in two steps. On a processor that runs it in one step,
+oneDNN may need half the time.
 
 Axes: R rows, I inputs, O outputs.
 """

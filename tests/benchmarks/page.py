@@ -74,8 +74,8 @@ that wanted to compute, ours included; processor time is what all threads used, 
   times the baseline, in five of them with a lower quartile below 1.5. The other three rows, of
   3cd58fa0 and residual networks on two threads, say 1.39 to 1.44; at 2bda6035 the same cases have
   1.64 to 1.88, because that time the baseline was slower. On a processor with AVX-512, at
-  167640ef, 17 of 18 rows reach it with 1.53 to 1.95; the other one, residual networks of two members
-  on two threads, says 1.48.
+  167640ef, 17 of 18 rows reach it with 1.53 to 1.95; the other one, of residual networks of two
+  members on two threads, says 1.48.
   Rows name a processor's widest instructions since commit 82aa661d; which EPYC older ones are of,
   they do not say.
   Since commit 07cf8165 the threads of ours spin as a job's do before they sleep, 10,000 times.
