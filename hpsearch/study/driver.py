@@ -55,6 +55,7 @@ def groups(
 
 ASKED_AT_ONCE = 200
 """trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
+ASKING_SECONDS = 2.0  # between two asks of a look, of which each goes through all jobs and trials
 SUBMITTING_SECONDS = 10.0  # of a round's work, after which jobs are submitted; each is a call
 WORKING_SECONDS = 20.0  # after which a round is over, although there is more to do
 
@@ -76,6 +77,7 @@ class Driver(DriverPart):
             )
         trials = self._trials
         self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
+        self._asks_at = 0.0  # when to ask again within a look
         self.is_resumed = False  # whether a user asked, in the last round, to go on
         self.is_hurried = False  # whether the last round had no time for all that there was to do
 
@@ -208,14 +210,17 @@ class Driver(DriverPart):
     def _start_trials(self, due: float, *, is_all_seen: bool) -> bool:
         """Ask for trials until they are ``due``, and submit jobs then, or once there are all.
 
-        Return whether there are more to ask for.
+        Between two parts of a look not each time. Return whether there are more to ask for.
         """
         self._pilots.repair()
-        if self._limits.are_failures_too_many():
+        is_early = self._clock() < min(self._asks_at, due) and not is_all_seen
+        if is_early or self._limits.are_failures_too_many():
             return False
         if is_all_seen:
             self._breed()
         has_more = self._ask(due)
+        if not has_more:
+            self._asks_at = self._clock() + ASKING_SECONDS
         is_all = is_all_seen and not has_more
         if is_all or self._clock() >= due:
             self._dispatch(are_more_coming=not is_all)
