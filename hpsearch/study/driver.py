@@ -109,6 +109,7 @@ class Driver(DriverPart):
         end = self._clock() + WORKING_SECONDS
         due = min(self._clock() + SUBMITTING_SECONDS, end)
         self.is_hurried = False
+        self._asks_at = self._clock()
         self._recorder.renew_lease()
         self._heed()
         self._trials.recount()

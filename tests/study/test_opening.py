@@ -40,6 +40,7 @@ from hpsearch.study import requests
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Leases
+from hpsearch.study.observe import Observation
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.requests import Request, is_dead, own_name
@@ -497,6 +498,39 @@ def test_jobs_that_ended_are_replaced_before_all_results_are_told(
     kinds = [kind for kind, *_ in stored_events(many, "told", "asked")]
     steps = [(kind, len(list(same))) for kind, same in groupby(kinds)]
     assert steps == [("asked", 120), ("told", 48), ("asked", 120), ("told", 72)]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_quick_look_asks_after_its_first_part_and_its_last(
+    many: Study, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    """Before, after each: to count the places of 16,384 pilots took most of a round."""
+    monkeypatch.setattr(observe_module, "MOST_NEWS", 6)
+    monkeypatch.setattr(driver_module, "SUBMITTING_SECONDS", 1000.0)
+    monkeypatch.setattr(driver_module, "WORKING_SECONDS", 1000.0)
+    clock = Clock()
+    with opened(many, FakeExecutor(), clock) as driver:
+        tick_until(driver, lambda: any(trial.reported for trial in driver.state.trials.values()))
+        happened: list[str] = []
+        ask, observe = driver._ask, driver._observer.observe
+
+        def noted_ask(until: float) -> bool:
+            happened.append("ask")
+            return ask(until)
+
+        def noted_observe(*given: Any, **named: Any) -> Iterator[Observation]:
+            for part in observe(*given, **named):
+                happened.append("part")
+                clock.now += driver_module.ASKING_SECONDS if is_slow else 0.0
+                yield part
+
+        monkeypatch.setattr(driver, "_ask", noted_ask)
+        monkeypatch.setattr(driver._observer, "observe", noted_observe)
+        driver.tick()
+    num_parts = happened.count("part")
+    assert num_parts > 4
+    each = ["part", "ask"] * num_parts
+    assert happened == (each if is_slow else ["part", "ask", *["part"] * (num_parts - 1), "ask"])
 
 
 def test_all_is_looked_at_before_a_study_is_cancelled(
