@@ -29,7 +29,9 @@ at 2d2d1699 on PostgreSQL, by the clock on the wall. With a tenth more, 3.6 % of
 (bce20463) while the first jobs end: as those began together, and each ends with the slowest of its
 eight members, more end for a while than the driver replaces. With pilots, as a SLURM study has them
 by default, jobs take further trials and keep their GPUs meanwhile; what counts then is the share of
-places for trials (eight on each GPU) that are idle.
+places for trials, eight on each GPU, that are idle. At f3b98dbd there are none with a tenth more
+jobs, as the driver gives each pilot its next trials before the last ones end, and the other goals
+are kept, too.
 """
 ASK_COLUMNS = {
     "storage": "storage",
