@@ -55,7 +55,7 @@ def groups(
 
 ASKED_AT_ONCE = 200
 """trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
-ASKING_SECONDS = 2.0  # between two asks of a look, of which each goes through all jobs and trials
+ASKING_SECONDS = 2.0  # between two times to ask in a look; each goes through all jobs and trials
 SUBMITTING_SECONDS = 10.0  # of a round's work, after which jobs are submitted; each is a call
 WORKING_SECONDS = 20.0  # after which a round is over, although there is more to do
 
@@ -211,7 +211,8 @@ class Driver(DriverPart):
     def _start_trials(self, due: float, *, is_all_seen: bool) -> bool:
         """Ask for trials until they are ``due``, and submit jobs then, or once there are all.
 
-        Between two parts of a look not each time. Return whether there are more to ask for.
+        While more of the look follows, at most every `ASKING_SECONDS`, and when they are due. Return
+        whether there are more to ask for.
         """
         self._pilots.repair()
         is_early = self._clock() < min(self._asks_at, due) and not is_all_seen

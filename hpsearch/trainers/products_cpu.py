@@ -79,7 +79,7 @@ def product(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
     if min(*first.shape, second.shape[1]) < NARROW:
         with threads(1):  # the digits would depend on how many
             return torch.mm(first, second, out=out)
-    # As that of a weight's derivative is, by factors whose sizes say nothing of the layer's.
+    # A weight's derivative: its second factor holds rows of a batch, not a layer's weights.
     is_transposed = not first.is_contiguous()
     if second.numel() < MKL_WEIGHTS or (is_transposed and MKL_WEIGHTS > 0):
         return _by_mkl(first, second, None, out)
