@@ -55,7 +55,7 @@ def groups(
 
 ASKED_AT_ONCE = 200
 """trials recorded in one transaction, or a job's; a driver that dies leaves at most so many"""
-ASKING_SECONDS = 2.0  # between two times to ask in a look; each goes through all jobs and trials
+ASKING_SECONDS = 2.0  # between two times to ask in a look, each of which goes through all jobs
 SUBMITTING_SECONDS = 10.0  # of a round's work, after which jobs are submitted; each is a call
 WORKING_SECONDS = 20.0  # after which a round is over, although there is more to do
 
