@@ -211,8 +211,8 @@ class Driver(DriverPart):
     def _start_trials(self, due: float, *, is_all_seen: bool) -> bool:
         """Ask for trials until they are ``due``, and submit jobs then, or once there are all.
 
-        While more of the look follows, at most every `ASKING_SECONDS`, and when they are due. Return
-        whether there are more to ask for.
+        While more of the look follows, at most every `ASKING_SECONDS`, and when they are due.
+        Return whether there are more to ask for.
         """
         self._pilots.repair()
         is_early = self._clock() < min(self._asks_at, due) and not is_all_seen
