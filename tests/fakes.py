@@ -249,7 +249,10 @@ class FakeExecutor:
         self._take(known)
 
     def _take(self, known: FakeJob) -> None:
+        is_first, waiting = not known.began, bool(known.queue.waiting)
         members = known.queue.take()
+        # As the worker: one whose trials can all not be read, or were stopped, ends.
+        known.lives = bool(members or known.queue.matches) or not (is_first or waiting)
         known.began, known.rows = True, max(len(members), known.rows if known.plan.refills else 0)
         self._begin(known, members)
 

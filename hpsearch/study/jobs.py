@@ -297,8 +297,12 @@ class Pilots(DriverPart):
         return sum(not (job.running or self._plays(job)) for job in going)
 
     def close_idle(self, at_most: int | None = None) -> None:
-        """Let jobs go for which there is nothing to do, all of them if no number is given."""
-        self._close(self._idle()[:at_most])
+        """Let jobs go for which there is nothing to do, all of them if no number is given.
+
+        Those that leave are told so, too: a pilot that cannot read its last trials waits for more.
+        """
+        leaving = [job for job in self._present() if job.is_leaving and not job.running]
+        self._close([*leaving, *self._idle()[:at_most]])
 
     def close_all(self) -> None:
         """Let all jobs go when they have trained what they have."""
@@ -334,12 +338,16 @@ class Pilots(DriverPart):
         return match is not None and match.job == job.name
 
     def _open(self) -> list[Job]:
+        return [job for job in self._present() if not job.is_leaving]
+
+    def _present(self) -> list[Job]:
+        """Return the pilots that run and were not told to go."""
         return [
             job
             for job in self.state.live_jobs()
             if job.is_pilot
             and job.began_at is not None
-            and not (job.closed or job.interrupted or job.is_leaving or job.name in self.ended)
+            and not (job.closed or job.interrupted or job.name in self.ended)
         ]
 
     def _places(self, job: Job) -> int:

@@ -5,6 +5,7 @@ Other packages' executors are held to the same promises, in hpsearch/testing.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,18 @@ def test_a_promise(
     executor: Executor, promise: Any, tmp_path: Path, plain_config: PlainConfig
 ) -> None:
     promise(executor, tmp_path, plain_config({"evaluation.opponents": ["choose_first"]}))
+
+
+def test_a_pilot_that_can_read_none_of_its_trials_ends(
+    executor: Executor, tmp_path: Path, plain_config: PlainConfig
+) -> None:
+    config = {key: value for key, value in plain_config({}).items() if key != "host"}
+    job = write_job(StudyDir(tmp_path), "00001", 1, {0: config})
+    job.plan.write(replace(job.plan.required(), pilot_seconds=10.0 * PATIENCE_SECONDS))
+    wait_for_end(executor, job, executor.submit([job])[job.name])
+    result = job.study.trial(0).attempt(1).read_result()
+    assert result is not None
+    assert (result.status, result.kind) == ("failed", "code")
 
 
 @pytest.mark.slow

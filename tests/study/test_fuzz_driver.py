@@ -194,6 +194,33 @@ def test_a_result_that_is_none_is_a_lost_attempt(study: Study, way: str) -> None
     assert state.trials[0].attempts == 2
 
 
+@pytest.mark.parametrize("damaged", [0, 2])
+def test_a_pilot_that_cannot_read_a_trial_is_let_go(tmp_path: Path, damaged: int) -> None:
+    """Its first trial or a later one: the driver took it for a job that ends by itself."""
+    executor = {"name": "local", "jobs": 1, "members_per_job": 1}
+    study = new_study(tmp_path, budget={"trials": 4}, executor=executor, sampler={"name": "random"})
+    config = folder(study).trial(damaged).root / "config.yaml"
+
+    class Unreadable(FakeExecutor):
+        def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+            self._damage()
+            return super().submit(jobs)
+
+        def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+            self._damage()
+            return super().look(jobs)
+
+        def _damage(self) -> None:
+            if config.exists():
+                config.write_bytes(b"\xd5")
+
+    pilots = Unreadable(pilot_seconds=60.0)
+    state = drive(study, pilots)
+    assert (state.status, pilots.live(), pilots.submitted) == ("finished", [], ["00001", "00002"])
+    assert [trial.failure for trial in state.trials.values()].count("code") == 1
+    assert state.trials[damaged].failure == "code"
+
+
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"{}", b'{"verb": "pause", "id": "other"}'])
 def test_a_file_that_is_no_request_is_put_aside_with_a_line(study: Study, content: bytes) -> None:
     inbox = folder(study).requests
