@@ -9,7 +9,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -61,8 +61,7 @@ def _rows(
         trainer = build_trainer([config] * members)
         trainer.train(10 if config.algorithm == "dqn" else 1)
         clock.seconds.clear()
-        with clock.part(REST):
-            trainer.train(steps)
+        clock.timed(trainer.train, REST)(steps)
     total = sum(clock.seconds.values())
     for part, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         yield context | {
@@ -89,17 +88,6 @@ class PartClock:
         self._device = device
         self._open: list[str] = []
         self._since = 0.0
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Let time count for ``name``, and afterwards again for whatever it did before."""
-        self._settle()
-        self._open.append(name)
-        try:
-            yield
-        finally:
-            self._settle()
-            self._open.pop()
 
     def _settle(self) -> None:
         if self._device.type == "cuda":
@@ -132,13 +120,20 @@ class PartClock:
         # A graph makes no calls that could be timed.
         stack.enter_context(patch.dict(os.environ, {SWITCH: "1"}))
         for owner, name, part in parts:
-            timed = self._timed(getattr(owner, name), part)
+            timed = self.timed(getattr(owner, name), part)
             stack.enter_context(patch.object(owner, name, timed))
         return stack
 
-    def _timed(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
-        def timed(*given: Any, **named: Any) -> Any:
-            with self.part(part):
-                return function(*given, **named)
+    def timed(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
+        """Return a function whose time counts for ``part``, and then again for what called it."""
 
-        return timed
+        def call(*given: Any, **named: Any) -> Any:
+            self._settle()
+            self._open.append(part)
+            try:
+                return function(*given, **named)
+            finally:
+                self._settle()
+                self._open.pop()
+
+        return call

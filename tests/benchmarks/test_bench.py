@@ -87,8 +87,7 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
     times = iter([0.0, 1.0, 4.0, 9.0])
     monkeypatch.setattr("shares_suite.time.perf_counter", lambda: next(times))
     clock = PartClock(CPU)
-    with clock.part(REST), clock.part("game"):
-        pass
+    clock.timed(clock.timed(lambda: None, "game"), REST)()
     assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
 
 
@@ -120,8 +119,8 @@ def test_a_networks_pass_counts_for_the_networks(name):
     """Those of updates too: else the rest seems to take the most."""
     trainer = build_trainer([dqn_config({}, {})])
     clock, seen = PartClock(CPU), trainer.fused_game.observation
-    with clock.installed(), clock.part(REST):
-        vars(Network)[name](trainer.host_net, seen)
+    with clock.installed():
+        clock.timed(vars(Network)[name], REST)(trainer.host_net, seen)
     assert clock.seconds.keys() == {REST, "networks, forward"}
 
 
