@@ -78,6 +78,7 @@ class Network:
         statistics: float32 (P, S), running means and variances of the batch norms.
         layout: where each of them lies.
         inputs, towers, arithmetic: what it sees, its towers as first drawn, how it computes.
+        observation_size: how many numbers of the points' observation it looks at, the first ones.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Network:
         self._ranks = ranks
         self.inputs = inputs
         self.towers = tuple(towers)
+        self.observation_size = max(num_read(tower.encoder, inputs) for tower in towers)
         self.arithmetic = arithmetic
         self.layout = weight_layout(inputs, self.towers)
         self.weights = first_weights(self.layout, stream)
@@ -229,11 +231,6 @@ class Network:
             encoders.append([each for each in encoding if isinstance(each, LinearViews)])
             rest.append(views[num_affines:])
         return _ByMember(2 * num_affines, encoders, rest)
-
-    @property
-    def observation_size(self) -> int:
-        """Return how many numbers of the points' observation it looks at, the first ones."""
-        return max(num_read(tower.encoder, self.inputs) for tower in self.towers)
 
     def tensors_of(self, tower: int) -> tuple[list[Tensor], Tensor]:
         """Return what a `Reader` of one tower takes: weights, layer after layer, and statistics.

@@ -217,9 +217,6 @@ class Rollouts(Generic[L]):
         )
         self._stream = member_stream(seeds, step.device, "play")
 
-    def prepare(self, configs: Sequence[CommonConfig], weights: Mapping[str, Tensor]) -> None:
-        """Make ready for a step by members of ``configs``, who play by ``weights``."""
-
     def change(self) -> None:
         """Take note that more than training has changed the members."""
 

@@ -130,8 +130,9 @@ class Trainer(ABC, Generic[C, L]):
         for _ in range(steps):
             call.before_step(self)
             statistics = [learner.net.statistics.clone() for learner in self.learners]
-            with self.sections("actors"):
-                self.rollouts.prepare(self.configs, self.playing_state())
+            if self.actor_games is not None:
+                with self.sections("actors"):
+                    self.actor_games.prepare(self.configs, self.playing_state())
             call.before_rollout(self)
             self.run("rollout", self._play)
             call.after_rollout(self)
