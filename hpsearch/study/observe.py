@@ -58,6 +58,7 @@ class RunningAttempt(NamedTuple):
     status: JobStatus | None  # of the job; None where the executor does not know it
     aged: AgedHeartbeat | None  # the last one that the job gave for it
     said: MemberHeartbeat | None  # what the last one says, where it says that there is news
+    heard_at: float | None  # when the job gave its last one, whether it named the attempt or not
     silence: float | None  # seconds without a heartbeat, None while they say little
     job_is_gone: bool
 
@@ -139,18 +140,16 @@ class Observer:
         speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
         known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
         listened = self.silences.listen(known, now)
-        looked_at = [
-            RunningAttempt(
-                trial,
-                job,
-                jobs.get(job.name),
-                newest.get(trial.number),
-                _said(trial, of_jobs[job.name]),
-                _silence(trial, job, newest.get(trial.number), listened[trial.number], now),
-                job.name in gone,
+        looked_at = []
+        for trial, job in attempts:
+            status, aged, own = jobs.get(job.name), newest.get(trial.number), of_jobs[job.name]
+            said, heard_at = _said(trial, own), None if own is None else own[1]
+            silence = _silence(
+                trial, job, aged, heard_at=heard_at, listened=listened[trial.number], now=now
             )
-            for trial, job in attempts
-        ]
+            is_gone = job.name in gone
+            attempt = RunningAttempt(trial, job, status, aged, said, heard_at, silence, is_gone)
+            looked_at.append(attempt)
         parts = _parts(looked_at)
         gone_now = gone - {job.name for _, job in attempts}  # of whose attempts all is known
         for number, part in enumerate(parts, 1):
@@ -266,6 +265,7 @@ class Observer:
         assert trial.token is not None
         attempt = self.folder.trial(trial.number).attempt(trial.attempts)
         step = 0 if own.aged is None else own.aged.heartbeat.step
+        is_damaged = False
         try:
             result = attempt.read_result()
             if result is not None:
@@ -276,8 +276,10 @@ class Observer:
         except DiskError:
             return None  # no news, as above
         except CorruptError as error:
-            has_begun, message = True, str(error)
+            has_begun, is_damaged, message = True, True, str(error)
         if not own.job_is_gone:
+            if is_damaged and own.aged is None and own.heard_at is not None:  # the job goes on
+                return AttemptResult(trial.token, "lost", step, LOST, message, {})
             if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"
@@ -319,16 +321,27 @@ def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: f
 
 
 def _silence(
-    trial: Trial, job: Job, aged: AgedHeartbeat | None, listened: float, now: float
+    trial: Trial,
+    job: Job,
+    aged: AgedHeartbeat | None,
+    *,
+    heard_at: float | None,
+    listened: float,
+    now: float,
 ) -> float | None:
-    """Return the seconds without a heartbeat, None while they say little."""
+    """Return the seconds without a heartbeat, None while they say little.
+
+    One that was given to its job later may wait there for others, of which heartbeats tell.
+    """
     # One look that finds no file, or cannot read it, says little.
     limit = BUSY_SECONDS if aged is None or aged.heartbeat.is_busy else SILENCE_SECONDS
     if aged is not None:
         age = aged.age
+    elif job.began_at is None:
+        age = 0.0
     else:
-        began = job.began_at if _is_first(trial, job) else None
-        age = 0.0 if began is None else now - began
+        later = max(trial.announced_at, heard_at or 0.0)
+        age = now - (job.began_at if _is_first(trial, job) else later)
     return age if age >= limit and listened >= LISTENING_SHARE * limit else None
 
 

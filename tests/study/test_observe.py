@@ -7,6 +7,7 @@ from io import BufferedReader
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from drives import Killed
@@ -64,7 +65,7 @@ def state_of(*numbers: int, attempt: int = 1) -> StudyState:
     """Return a state in which one job trains these trials."""
     plans = tuple((number, attempt, f"token-{number}") for number in numbers)
     trials = {n: Trial(n, {}, attempts=k, token=t, job="00001") for n, k, t in plans}
-    jobs = {"00001": Job("00001", [plans], {n: t for n, _, t in plans}, id="17")}
+    jobs = {"00001": Job("00001", [plans], {n for n, _, _ in plans}, id="17")}
     return StudyState(trials=trials, jobs=jobs, untold=dict(trials), live=dict(jobs))
 
 
@@ -224,6 +225,10 @@ def test_a_damaged_result_is_not_believed(folder: StudyDir, text: str) -> None:
     lost = look(state_of(0), folder, Looking()).results[0]
     assert lost.status == LOST
     assert "result.json" in lost.message
+    give_sign(folder, 0, 6)
+    assert look(state_of(0), folder, Looking("00001")).results == {}  # it trains, says its job
+    give_sign(folder, 1, 6)  # the job has gone on with another
+    assert look(state_of(0), folder, Looking("00001")).results[0] == replace(lost, message=ANY)
 
 
 def test_what_a_job_writes_while_it_is_looked_at_is_seen_whole(folder: StudyDir) -> None:
@@ -369,6 +374,27 @@ def test_one_that_never_begins_is_missed_at_last(folder: StudyDir) -> None:
     assert look_after_long(state, folder, running, now=1000.0 + BUSY_SECONDS - 1).results == {}
     seen = look_after_long(state, folder, running, now=1000.0 + BUSY_SECONDS)
     assert seen.results[0].kind == SILENT
+
+
+def test_one_given_later_that_never_begins_is_missed_once_its_job_is(folder: StudyDir) -> None:
+    """Before, a pilot that hung before it began a later trial kept its study running for ever."""
+    state, running = later_trial(state_of(0, 1)), Looking("00001")
+    beat = give_sign(folder, 0, 6)
+    state.jobs["00001"].began_at, state.trials[1].announced_at = beat - 1e6, beat + 100.0
+    missed = beat + 100.0 + BUSY_SECONDS
+    assert look_after_long(state, folder, running, now=missed - 1).results == {}
+    assert look_after_long(state, folder, running, now=missed).results[1].kind == SILENT
+    os.utime(folder.job("00001").heartbeat.path, (missed, missed))  # it waits for another to end
+    assert look_after_long(state, folder, running, now=missed).results == {}
+
+
+def later_trial(state: StudyState) -> StudyState:
+    """Let the second trial be given to the job when the first had ended."""
+    job = state.jobs["00001"]
+    job.groups = [(plan,) for plan in job.groups[0]]
+    job.running.discard(0)
+    del state.untold[0]
+    return state
 
 
 def test_one_look_that_finds_no_sign_makes_no_old_job_silent(folder: StudyDir) -> None:
