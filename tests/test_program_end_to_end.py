@@ -191,3 +191,28 @@ def test_walks_that_fall_behind_are_pruned(folder):
     states = [row["state"] for row in read(folder, "trials", "tiny")]
     assert {*states} == {"finished", "pruned"}
     assert "no faults" in hpsearch(folder, "audit", "tiny").stdout
+
+
+@pytest.mark.slow
+def test_the_job_of_a_program_that_failed_is_given_more(folder):
+    """Before, the job of one that had failed was given no more."""
+    space = {
+        "parameters.seconds": {"type": "categorical", "choices": [0.02, 0.5]},
+        "parameters.ends": {"type": "categorical", "choices": ["well", "badly"]},
+    }
+    given = [(0.5, "well"), (0.02, "badly"), (0.02, "well"), (0.02, "well")]
+    names = list(space)
+    listed = [dict(zip(names, values, strict=True)) for values in given]
+    changes = {
+        "base": STUDY["base"] | {"parameters": {"rate": 0.5, "seconds": 0.02, "ends": "well"}},
+        "space": space,
+        "sampler": {"name": "listed", "configurations": listed},
+        "budget/trials": len(given),
+        "max_failures": 1,
+        "executor": {"name": "local", "jobs": 1, "members_per_job": 2, "pilot": True},
+    }
+    write_study(folder, STUDY | changes)
+    hpsearch(folder, "run", "study.yaml")
+    states = [row["state"] for row in read(folder, "trials", "tiny")]
+    assert states == ["finished", "failed", "finished", "finished"]
+    assert [job.name for job in (folder / "runs/tiny/jobs").iterdir()] == ["00001"]

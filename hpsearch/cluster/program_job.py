@@ -72,6 +72,7 @@ class ProgramJob:
                 if self._runs:
                     idle_since = time.monotonic()
                 elif self._queue.is_over or time.monotonic() - idle_since >= pilot_seconds:
+                    self._heartbeats.give_last()
                     return
                 self._look()
                 self._beat()
@@ -100,24 +101,29 @@ class ProgramJob:
             self._runs.append(run)
 
     def _look(self) -> None:
-        for run in [*self._runs]:
-            try:
-                has_ended = self._look_at(run)
-            except Exception as error:  # as above
-                self._stop([run])
-                run.own.fail(error, run.step)
-                has_ended = True
-            if has_ended:
-                self._runs.remove(run)
+        to_stop = [run for run in self._runs if self._is_to_stop(run)]
+        self._stop(to_stop)  # together, as each may take long to save
+        self._runs = [run for run in self._runs if not (run in to_stop or self._has_ended(run))]
 
-    def _look_at(self, run: ProgramRun) -> bool:
-        """Return whether a program has ended, or was ended because its driver says so."""
-        if not run.own.obey(run.step):
-            return run.look(is_leaving=self._flag.is_set)
-        if run.own.attempt.read_result() is None:
-            run.kill()  # it was replaced, by one that may already run in the same folder
-        self._stop([run])
+    def _is_to_stop(self, run: ProgramRun) -> bool:
+        """Return whether a program is to end, as its driver says or by an error."""
+        try:
+            if not run.own.obey(run.step):
+                return False
+            if run.own.attempt.read_result() is None:
+                run.kill()  # it was replaced, by one that may already run in the same folder
+        except Exception as error:  # as above
+            run.kill()  # as another attempt may follow at once
+            run.own.fail(error, run.step)
         return True
+
+    def _has_ended(self, run: ProgramRun) -> bool:
+        try:
+            return run.look(is_leaving=self._flag.is_set)
+        except Exception as error:  # as above
+            self._stop([run])
+            run.own.fail(error, run.step)
+            return True
 
     def _interrupt(self) -> None:
         self._stop(self._runs)

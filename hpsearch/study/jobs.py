@@ -299,9 +299,9 @@ class Pilots(DriverPart):
     def close_idle(self, at_most: int | None = None) -> None:
         """Let jobs go for which there is nothing to do, all of them if no number is given.
 
-        Those that leave are told so, too: a pilot that cannot read its last trials waits for more.
+        Those that leave are told so, too: a pilot that cannot read a trial would wait for more.
         """
-        leaving = [job for job in self._present() if job.is_leaving and not job.running]
+        leaving = [job for job in self._present() if job.is_leaving]
         self._close([*leaving, *self._idle()[:at_most]])
 
     def close_all(self) -> None:

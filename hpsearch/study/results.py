@@ -146,6 +146,8 @@ class Results(DriverPart):
             "repeated_seconds": self._num_repeated(trial) / speed if speed else 0.0,
             "log": self.last_words(trial.job) if result.status in ("failed", "lost") else [],
         }
+        if self._study.is_program and result.kind == failures.CODE:  # of one of several processes
+            data["others_go_on"] = True
         return self._recorder.event(
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=data
         )
@@ -161,14 +163,15 @@ class Results(DriverPart):
         return 0 if start is None else max(0, trial.kept - start.step)
 
     def _outcome(self, trial: Trial, result: AttemptResult, decided: Verdict) -> Outcome | None:
-        if decided is Verdict.FAIL:
-            return Outcome(trial, FAIL, result)
-        if decided is not Verdict.TELL:
+        if decided not in (Verdict.FAIL, Verdict.TELL):
             return None
-        kind = self._trials.failure(trial)
+        # One without a kind of its own was stopped, by a driver that may not have recorded why.
+        kind = self._trials.failure(trial) if result.kind is None else None
         if kind is not None:
             message = "its result came after Optuna had been told that it failed"
             return _failed(trial, kind, message)
+        if decided is Verdict.FAIL:
+            return Outcome(trial, FAIL, result)
         missing = [metric for metric in self._trials.metric_names if metric not in result.metrics]
         if missing:
             return _failed(trial, failures.CODE, _unmeasured(missing, sorted(result.metrics)))

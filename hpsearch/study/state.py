@@ -242,14 +242,16 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         trial.losses[-1] = replace(before, seconds=before.seconds + repeated)
         state.tally.lose(before, repeated, num_attempts=0)
     trial.kept = trial.kept if kept is None else kept
-    if progressed or status == "interrupted":
+    began = event.data.get("began", True)
+    if progressed or (status == "interrupted" and began):
         trial.lost = 0
-    elif kind not in FREE:
+    elif began and kind not in FREE:
         trial.lost += 1
-    if status not in ("finished", "pruned") and event.data.get("began", True):
+    if status not in ("finished", "pruned") and began:
         trial.is_alone = trial.is_alone or (kind == OOM_GPU and job.slots > 1)
         job.is_silent = job.is_silent or kind == SILENT
-        job.is_leaving = job.is_leaving or kind not in (NAN, DIVERGED)
+        ends_job = kind not in (NAN, DIVERGED) and not event.data.get("others_go_on", False)
+        job.is_leaving = job.is_leaving or ends_job
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
         gpus = job.gpus / job.slots
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))

@@ -18,6 +18,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.child_processes import same_code
 from hpsearch.cluster.failures import CODE, HUNG, LOST, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.program_job import run_programs
+from hpsearch.cluster.program_run import ProgramRun
 from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
@@ -204,6 +205,9 @@ def test_a_program_that_is_not_there_fails_its_trial_alone(study):
     assert (result.status, result.kind) == ("failed", CODE)
     assert "'./nothing' cannot be started (No such file or directory" in result.message
     assert study.result(1).status == "finished"
+    # The driver looks for its result although another job shares the task of the scheduler.
+    (last,) = study.run(0, attempt=2).heartbeat.required().members
+    assert (last.trial, last.measured) == (0, None)
 
 
 def test_what_it_starts_runs_in_the_study_files_folder_with_the_python_of_hpsearch(study):
@@ -288,6 +292,38 @@ def test_a_trial_that_its_driver_stops_is_ended(study):
     assert not thread.is_alive()
     assert study.result(0).status == "pruned"
     assert study.result(1).status == "finished"
+
+
+def test_programs_that_their_driver_stops_are_all_asked_before_one_is_waited_for(
+    study, monkeypatch
+):
+    """One after another they took so long together that the job seemed to be silent."""
+    calls = []
+    for name in ("ask_to_stop", "stop"):
+        original = getattr(ProgramRun, name)
+
+        def noted(run, name=name, original=original):
+            calls.append(name)
+            original(run)
+
+        monkeypatch.setattr(ProgramRun, name, noted)
+    for number in range(2):
+        study.add(number, steps=1000, parameters={"rate": 0.5, "seconds": 0.05})
+    job = study.job(0, 1)
+
+    class Pruning(StopFlag):
+        """Lets the driver stop both programs between two looks, once both have begun."""
+
+        def rest(self, seconds):
+            if all(study.curve(number) for number in range(2)):
+                for number in range(2):
+                    control = study.files.trial(number).control
+                    control.write(Control(f"t{number}-1", stop="pruned"))
+            super().rest(seconds)
+
+    run_programs(job, Pruning())
+    assert calls == ["ask_to_stop", "ask_to_stop", "stop", "stop"]
+    assert [study.result(number).status for number in range(2)] == ["pruned"] * 2
 
 
 def test_an_attempt_that_was_replaced_is_killed_at_once_and_writes_no_result(study):

@@ -182,6 +182,18 @@ def deaths_at_all_events() -> Iterator[list[str]]:
 
 
 @contextmanager
+def deaths_before(kind: str) -> Iterator[None]:
+    """Kill the driver just before each event of a kind is written."""
+
+    def may_die(moment: int, event: Event, number: int) -> None:
+        if moment == 0 and event.kind == kind:
+            raise Killed
+
+    with _deaths(may_die):
+        yield
+
+
+@contextmanager
 def moments_passed() -> Iterator[list[str]]:
     """Give the names of the moments just before and just after each event, as they pass."""
     passed: list[str] = []

@@ -11,6 +11,7 @@ from drives import (
     Clock,
     Killed,
     check_books,
+    deaths_before,
     drive,
     faults,
     new_study,
@@ -111,6 +112,22 @@ def test_cancel_ends_all_at_once(study: Study) -> None:
     assert executor.live() == []
     assert [(t.told, t.failure) for t in state.trials.values()] == [("failed", "cancelled")] * 2
     assert state.num_failures() == 0  # not counted as a failure
+    check_books(study, executor)
+
+
+def test_a_driver_that_dies_while_it_cancels_leaves_no_failures(study: Study) -> None:
+    """The jobs end what it stopped, before the next driver sees why it was."""
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(executor.live()) == 2)
+        request(study, "cancel")
+        with deaths_before("told"), pytest.raises(Killed):
+            driver.tick()
+    executor.advance()
+    with opened_again(study, executor) as driver:
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert [(t.told, t.failure) for t in state.trials.values()] == [("failed", "cancelled")] * 2
+    assert state.num_failures() == 0
     check_books(study, executor)
 
 

@@ -147,6 +147,30 @@ def test_losses_in_a_row() -> None:
     assert fold(story.events).trials[0].step == 5
 
 
+def test_an_attempt_that_never_began_ends_no_row_of_losses() -> None:
+    """Else a trial that ends every job, of which some are refused, would be tried for ever."""
+    story = Story()
+    story.tell("asked", 0, params={})
+    for attempt, (status, began) in enumerate(
+        [("lost", True), ("interrupted", False), ("lost", True)], start=1
+    ):
+        story.announce(f"{attempt:05d}", (0, attempt))
+        ended = {"status": status, "step": 0, "kind": None, "message": "", "began": began}
+        story.tell("attempt_ended", 0, **ended)
+    assert fold(story.events).trials[0].lost == 2
+
+
+@pytest.mark.parametrize("others_go_on", [False, True])
+def test_the_failure_of_one_of_several_programs_leaves_their_job_open(others_go_on: bool) -> None:
+    story = Story()
+    for number in range(2):
+        story.tell("asked", number, params={})
+    story.announce("00001", (0, 1), (1, 1))
+    ended = {"status": "failed", "step": 4, "kind": "code", "message": ""}
+    story.tell("attempt_ended", 0, **ended, others_go_on=others_go_on)
+    assert fold(story.events).jobs["00001"].is_leaving == (not others_go_on)
+
+
 def test_trials_count_against_the_budget_once_each() -> None:
     """One that tries a failed one again is in the place of that one."""
     story = Story()
