@@ -36,7 +36,7 @@ class Scheduler:
 
     def __call__(self, step: Tensor) -> Tensor:
         """Return float32 (P,) at ``step`` int64 (P,)."""
-        step, initial, final, pace = step.double(), self._initial, self._final, self._pace
+        initial, final, pace = self._initial, self._final, self._pace
         match self._mode:
             case "constant":
                 value = final

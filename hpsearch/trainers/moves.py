@@ -62,12 +62,13 @@ def write(rings: Rings, newest: Rings, first: Tensor) -> None:
 
 
 def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
-    """Return places int64 (Q, B) drawn by ``noise`` float32 (Q, B) from rings, each move as often.
+    """Return places int64 (n * Q, B) drawn by ``noise`` float32 (n * Q, B), each move as often.
 
-    Of ``added`` int64 (Q,) moves the last one of each of ``num_games`` games leads nowhere yet; of
-    those before, the newest ``size`` are there. Where there are none, any place will do.
+    Of ``added`` int64 (Q,) moves of a ring the last one of each of ``num_games`` games leads
+    nowhere yet; of those before, the newest ``size`` are there. Where there are none, any place
+    will do.
     """
-    complete = (added - num_games)[:, None]
+    complete = (added - num_games).repeat(len(noise) // len(added))[:, None]
     filled = complete.clamp(0, size)
     # In float64 noise < 1 stays below 1 as a product.
     return (complete - filled + (noise.double() * filled).long()) % (size + num_games)
@@ -92,10 +93,11 @@ def look_up(
     """Return the moves at ``places`` int64 (Q, B), each with its ``weight``, and what follows them.
 
     A game's next move lies ``num_games`` places further on; ``added`` int64 (Q,) moves were stored
-    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,). All
-    but ``rings`` may be of n batches, one after the other, and have n * Q rows.
+    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (Q,).
+    ``places`` and ``weight`` may be of n batches, one after the other, and have n * Q rows.
     """
     num_rings, num_places = rings.reward.shape
+    added, gamma = (numbers.repeat(len(places) // num_rings) for numbers in (added, gamma))
     first, gamma = flat_places(places, num_places, num_rings), gamma[:, None]
     last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
     next_places = (last + num_games) % num_places

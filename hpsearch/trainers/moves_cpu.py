@@ -58,7 +58,7 @@ def draw(noise: Tensor, added: Tensor, size: int, num_games: int) -> Tensor:
 @scalar
 def _draw(noise: Floats, added: Int64s, size: int, num_games: int, places: Int64s) -> None:
     for q in range(len(places)):
-        complete = added[q] - num_games
+        complete = added[q % len(added)] - num_games
         filled = min(max(complete, 0), size)
         for b in range(places.shape[1]):
             drawn = complete - filled + int(np.float64(noise[q, b]) * filled)
@@ -122,20 +122,20 @@ def _look_up(
 ) -> None:
     """Fill in what was drawn and what is next, fields of `Batch`, with n * Q for P.
 
-    Row t of these, of ``added``, ``gamma`` and ``places`` is of the ring t % Q.
+    Row t of these and of ``places`` is of the ring t % Q.
     """
     num_rings, num_places = reward.shape
     for t in numba.prange(len(places)):
         q = t % num_rings
         for b in range(places.shape[1]):
             first = places[t, b] % num_places
-            age = (added[t] - 1 - places[t, b]) % num_places
+            age = (added[q] - 1 - places[t, b]) % num_places
             moves, total, discount = _sum_rewards(
-                reward[q], done[q], last[q], first, age, num_games, gamma[t], n_step
+                reward[q], done[q], last[q], first, age, num_games, gamma[q], n_step
             )
             next_places[t, b] = (first + moves * num_games) % num_places
             drawn_reward[t, b], drawn_discount[t, b] = total, discount
-            drawn_known[t, b] = not last[q, first] or gamma[t] == ZERO
+            drawn_known[t, b] = not last[q, first] or gamma[q] == ZERO
         # Short loops, so that the processor waits for many places in memory at once.
         for b in range(places.shape[1]):
             first, after = places[t, b] % num_places, next_places[t, b]

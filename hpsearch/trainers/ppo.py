@@ -86,7 +86,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         )
         # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
         self._played: tuple[Transitions, ...] = ()
-        # Where the moves of each own shard lie among the rank's M, int64 (own shards, M / shards).
+        # Where the moves of each own shard lie among all members' on this rank, int64
+        # (P * own shards, M / own shards).
         self._places = {group.learner.name: self._moves_by_shard(group) for group in groups}
         self._estimate = quickest(advantages, ppo_cpu.advantages, self.device, "off")
         # What is written out, autograd cannot look into for anomalies.
@@ -133,10 +134,10 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         learner.follow_statistics(moves.features)
 
     def _moves_by_shard(self, group: GameGroup[ActorCritic]) -> Tensor:
-        num_games = len(group.numbers)
-        moves = torch.arange(self.config.rollout_length * num_games, device=self.device)
-        by_game = moves.unflatten(0, (-1, num_games)).T[None]  # (1, B, T)
-        return group.by_shard(by_game).mT.flatten(1)
+        num_members, num_games = self.num_members, len(group.numbers)
+        num_moves = num_members * self.config.rollout_length * num_games
+        moves = torch.arange(num_moves, device=self.device).view(num_members, -1, num_games)
+        return group.by_shard(moves.mT).mT.flatten(1)
 
     def _minibatches(self, group: GameGroup[ActorCritic], moves: Moves) -> Iterator[Moves]:
         """Yield the rank's moves of an epoch in minibatches, of which the last may be smaller.
@@ -146,8 +147,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         learner, places = group.learner, self._places[group.learner.name]
         shards = learner.shards
         noise = shards.own_part(learner.shuffle.uniform(places.shape[1] * shards.total))
-        order = noise.argsort(dim=1, stable=True).unflatten(0, (-1, shards.num_own))
-        shuffled = places.expand(len(order), -1, -1).gather(2, order)
+        shuffled = places.gather(1, noise.argsort(dim=1, stable=True))
+        shuffled = shuffled.unflatten(0, (-1, shards.num_own))
         size = self.config.ppo.minibatch_size // shards.total
         num_in_full_ones = shuffled.shape[2] // size * size
         for part in shuffled.split(num_in_full_ones, dim=2):
@@ -234,12 +235,10 @@ def normalized(advantage: Tensor, ranks: Ranks) -> Tensor:
 
 
 def _moves_at(moves: Moves, places: Tensor) -> Moves:
-    """Return the moves of each member at ``places`` (n, P, m), tensors (n, P, m, ...)."""
-    num_members, num_moves = moves.action.shape
-    first = torch.arange(num_members, device=places.device)[:, None] * num_moves
-    flat = (first + places).flatten()
+    """Return the moves at ``places`` (n, P, m) among all members', tensors (n, P, m, ...)."""
+    flat = places.flatten()
     rows = (tensor.flatten(0, 1).index_select(0, flat) for tensor in moves)
-    return Moves(*(each.unflatten(0, places.shape) for each in rows))
+    return Moves(*(each.view(*places.shape, *each.shape[1:]) for each in rows))
 
 
 def _as_it_went_on(rollout: Transitions) -> Transitions:

@@ -201,7 +201,7 @@ class ReplayBuffer:
         """Return batches drawn by ``noise`` (n, P, B), one where there are priorities."""
         num_batches, per_shard = len(noise), self._shards.per_shard
         noise = self._shards.own_part(noise.flatten(0, 1))
-        added = per_shard(self.added).repeat(num_batches)
+        added = per_shard(self.added)
         if self._priorities is None:
             places = self._draw(noise, added, self.size, self._num_games)
             weight = torch.ones_like(noise)
@@ -214,7 +214,7 @@ class ReplayBuffer:
             places=places,
             weight=weight,
             added=added,
-            gamma=per_shard(gamma).repeat(num_batches),
+            gamma=per_shard(gamma),
             n_step=n_step,
         )
         batches = zip(*(numbers.chunk(num_batches) for numbers in drawn), strict=True)

@@ -55,13 +55,16 @@ def test_moves_are_written_as_by_tensors(num_points):
         assert torch.equal(ring[1, : NUM_GAMES - 2], getattr(newest, name)[1, 2:]), name
 
 
-def test_moves_are_drawn_as_by_tensors():
+@pytest.mark.parametrize("num_batches", [1, 3])
+def test_moves_are_drawn_as_by_tensors_batch_by_batch(num_batches):
     generator = torch.Generator().manual_seed(0)
     added = torch.tensor([0, 4, 5, 6, 20, 34, 35, 36, 1005])
-    noise = torch.rand(len(added), 300, generator=generator)
+    noise = torch.rand(num_batches * len(added), 300, generator=generator)
     noise[:, 0], noise[:, 1] = 0.0, 1 - 2**-24
-    expected = moves.draw(noise, added, NUM_PLACES - NUM_GAMES, NUM_GAMES)
-    assert torch.equal(moves_cpu.draw(noise, added, NUM_PLACES - NUM_GAMES, NUM_GAMES), expected)
+    rings = added, NUM_PLACES - NUM_GAMES, NUM_GAMES
+    expected = torch.cat([moves.draw(each, *rings) for each in noise.chunk(num_batches)])
+    assert torch.equal(moves.draw(noise, *rings), expected)
+    assert torch.equal(moves_cpu.draw(noise, *rings), expected)
 
 
 @pytest.mark.parametrize("num_batches", [1, 3])
@@ -74,8 +77,8 @@ def test_moves_are_found_as_by_tensors(n_step, num_points, num_batches):
     arguments = {
         "places": drawn,
         "weight": torch.rand(drawn.shape, generator=generator),
-        "added": torch.tensor([20, 35, 1005]).repeat(num_batches),
-        "gamma": torch.tensor([0.0, 0.9, 1.0]).repeat(num_batches),
+        "added": torch.tensor([20, 35, 1005]),
+        "gamma": torch.tensor([0.0, 0.9, 1.0]),
         "n_step": n_step,
     }
     expected = moves.look_up(rings, NUM_GAMES, **arguments)
