@@ -139,11 +139,15 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
 
 
 def executor(
-    faults: CallFaults | None = None, seed: int = 0
+    faults: CallFaults | None = None, seed: int = 0, course: Course | None = None
 ) -> tuple[SimulatedExecutor, SimulatedCluster]:
     cluster = SimulatedCluster(1, 2)
-    course = Course(lambda config: 100.0, smooth_curve, teaches_nothing)
+    course = course or new_course()
     return SimulatedExecutor(cluster, course, faults=faults, seed=seed), cluster
+
+
+def new_course() -> Course:
+    return Course(lambda config: 100.0, smooth_curve, teaches_nothing)
 
 
 def asked(jobs: list[JobDir]) -> list[tuple[JobDir, str | None]]:
@@ -237,3 +241,15 @@ def test_heartbeats_bear_the_time_of_the_cluster(jobs: list[JobDir]) -> None:
     silence = jobs[0].heartbeat.age(cluster.now)
     assert silence is not None
     assert 0 <= silence < 40.0
+
+
+def test_how_many_trials_train_is_known_at_any_time(jobs: list[JobDir]) -> None:
+    """Of three jobs the second is cancelled, whose place the third takes."""
+    course = new_course()
+    calm, cluster = executor(course=course)
+    begin, ids = cluster.now, calm.submit(jobs)
+    cluster.advance(50.0)
+    calm.cancel([(jobs[1], ids[jobs[1].name])])
+    cluster.advance(200.0)
+    changes = [(round(at - begin), number) for at, number in course.training]
+    assert changes == [(0, 1), (0, 2), (50, 1), (50, 2), (100, 1), (150, 0)]
