@@ -51,6 +51,8 @@ from hpsearch.study.driver import ASKED_AT_ONCE  # noqa: E402
 from hpsearch.study.options import (  # noqa: E402
     CMAESOptions,
     GPOptions,
+    GridOptions,
+    ListedOptions,
     QMCOptions,
     RandomOptions,
     Sampler,
@@ -63,14 +65,6 @@ from hpsearch.study.storage import open_storage  # noqa: E402
 NAME = "large"
 NUM_FINISHED, NUM_RUNNING, NUM_REPORTED = 2_000, 16_000, 10
 OURS_PER_ASK = 500
-OTHERS: tuple[tuple[Sampler, int], ...] = (
-    (RandomOptions("random"), 500),
-    (QMCOptions("qmc"), 500),
-    (CMAESOptions("cmaes"), 20),
-    (GPOptions("gp"), 1),
-)
-"""the other samplers that a study may name, and how often each is asked; grids and lists of
-configurations cost what random ones do"""
 ROWS_AT_ONCE = 5_000
 CSV = TESTS.parent / "reports/benchmarks/ask_latency.csv"
 SPACE = SearchSpace(
@@ -78,6 +72,29 @@ SPACE = SearchSpace(
     | {f"n{i}": IntParameter(1, 64) for i in range(2)}
     | {f"c{i}": CategoricalParameter(("a", "b", "c")) for i in range(2)}
 )
+GRID = SearchSpace(
+    {f"x{i}": FloatParameter(0.0, 1.0, step=0.25) for i in range(6)}
+    | {name: own for name, own in SPACE.parameters.items() if not name.startswith("x")}
+)
+"""the same parameters, but with a finite number of values"""
+
+
+def listed() -> ListedOptions:
+    """Return a list of configurations of the space."""
+    rng, parameters = random.Random(1), SPACE.parameters.items()
+    stored = ({name: own.quantile(rng.random()) for name, own in parameters} for _ in range(1_000))
+    return ListedOptions("listed", tuple(map(SPACE.decode, stored)))
+
+
+OTHERS: tuple[tuple[Sampler, SearchSpace, int], ...] = (
+    (RandomOptions("random"), SPACE, 500),
+    (QMCOptions("qmc"), SPACE, 500),
+    (GridOptions("grid"), GRID, 500),
+    (listed(), SPACE, 500),
+    (CMAESOptions("cmaes"), SPACE, 20),
+    (GPOptions("gp"), SPACE, 1),
+)
+"""the other samplers that a study may name, what they search, and how often each is asked"""
 
 
 def main() -> None:
@@ -93,8 +110,9 @@ def main() -> None:
             fill(url, NUM_FINISHED, NUM_RUNNING)
             for implementation, seconds in measure(url, arguments.asks).items():
                 report(row(version, "tpe", implementation, seconds))
-            for options, asks in OTHERS:
-                report(row(version, options.name, "hpsearch", ask_ours(url, options, asks)))
+            for options, space, asks in OTHERS:
+                seconds = ask_ours(url, options, space, asks)
+                report(row(version, options.name, "hpsearch", seconds))
 
 
 def report(measurement: dict[str, object]) -> None:
@@ -173,30 +191,30 @@ def measure(url: str, asks: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {"hpsearch": [], "optuna": []}
     for _ in range(asks):
         # Opened each time, because the other has written the same study since.
-        seconds["hpsearch"] += ask_ours(url, TPEOptions(), OURS_PER_ASK)
+        seconds["hpsearch"] += ask_ours(url, TPEOptions(), SPACE, OURS_PER_ASK)
         seconds["optuna"] += ask_optunas(url)
         print({name: f"{statistics.mean(numbers):.4f}" for name, numbers in seconds.items()})
     return seconds
 
 
-def ask_ours(url: str, options: Sampler, asks: int) -> list[float]:
+def ask_ours(url: str, options: Sampler, space: SearchSpace, asks: int) -> list[float]:
     """Return the seconds of each ask of a round, by a sampler of these options."""
     with closing(open_storage(url)) as storage:
         storage.write_behind()
-        study = opened(storage, build_sampler(options, 1, SPACE))
+        study = opened(storage, build_sampler(options, 1, space))
         study_id = storage.get_study_id_from_name(NAME)
         seconds = []
         for number in range(1, asks + 1):
             is_last = number % ASKED_AT_ONCE == 0 or number == asks
             write = partial(storage.keep, study_id) if is_last else lambda: None
-            seconds.append(time_of_ask(study, write))
+            seconds.append(time_of_ask(study, space, write))
         return seconds
 
 
 def ask_optunas(url: str) -> list[float]:
     """Return the seconds of one ask."""
     storage = get_storage(url)
-    seconds = time_of_ask(opened(storage, optunas_sampler()), lambda: None)
+    seconds = time_of_ask(opened(storage, optunas_sampler()), SPACE, lambda: None)
     storage.remove_session()
     return [seconds]
 
@@ -213,10 +231,10 @@ def opened(storage: BaseStorage, sampler: BaseSampler) -> Study:
     return study
 
 
-def time_of_ask(study: Study, write: Callable[[], object]) -> float:
+def time_of_ask(study: Study, space: SearchSpace, write: Callable[[], object]) -> float:
     """Return the seconds until a new trial has all its parameters and is written."""
     began = time.perf_counter()
-    SPACE.suggest(study.ask())
+    space.suggest(study.ask())
     write()
     return time.perf_counter() - began
 
