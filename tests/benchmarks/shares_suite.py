@@ -41,6 +41,8 @@ def shares(setting: Setting) -> Iterator[dict[str, object]]:
         "ppo, shipped": (ppo_config(device, {}), 1),
         "dqn, 256 wide": (dqn_step(setting, 256), 1),
         "ppo, 256 wide": (ppo_step(setting, 256), 1),
+        "dqn, 256 wide, eight": (dqn_step(setting, 256), 8),
+        "ppo, 256 wide, eight": (ppo_step(setting, 256), 8),
         "dqn, 32 wide": (dqn_step(setting, 32), 32),
         "ppo, 32 wide": (ppo_step(setting, 32), 32),
     }
