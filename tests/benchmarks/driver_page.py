@@ -10,7 +10,8 @@ ASK = """## ask, with trials that run
     python tests/benchmarks/ask_latency.py
 
 What one `ask` takes, all writes included: with the default TPE sampler beside Optuna's own storage
-on the same database, and with the others.
+on the same database, and with the others; gp in a study of fewer trials, as its time grows with
+their cube.
 """
 CLUSTER = """## the driver on a simulated cluster
 
