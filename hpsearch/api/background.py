@@ -152,7 +152,10 @@ def _do_undriven(view: StudyView, study: Study, runs: Path, asked: Request) -> b
         else:
             _act(view, study, runs, asked.verb)
     except HpsearchError as error:
-        if isinstance(error, ConflictError) and open_view(view.name, runs).is_driven:
+        # A driver that has begun meanwhile will hear of it, or has done it and ended.
+        if isinstance(error, ConflictError) and (
+            open_view(view.name, runs).is_driven or asked not in requests.waiting(view.folder)
+        ):
             return False
         # What was refused must not be done by a driver of tomorrow.
         requests.forget(view.folder, asked)

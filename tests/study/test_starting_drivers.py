@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from drives import drive, new_study, opened
+from drives import drive, new_study, opened, tick_until
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
@@ -126,6 +126,24 @@ def test_stopping_without_a_driver_says_who_finishes_what_has_begun(tmp_path, ca
     )
     view = open_view("quick", runs)
     assert (view.state.status, view.status) == ("stopping", "interrupted")
+
+
+def test_what_a_driver_has_done_that_began_meanwhile_is_no_conflict(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    """It begins after the command has looked, and has ended before it looks again."""
+    study, runs = new_study(tmp_path), tmp_path / "runs"
+    with opened(study, FakeExecutor()):
+        pass
+
+    def act(*_: object) -> None:
+        with opened(study, FakeExecutor()) as driver:
+            tick_until(driver, lambda: not driver.is_busy)
+        raise ConflictError("the study quick is driven by another process")
+
+    monkeypatch.setattr(background, "_act", act)
+    background.request(open_view("quick", runs), runs, "cancel")
+    assert capsys.readouterr().out == "quick: cancelled, none yet\n"
 
 
 def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -> None:
