@@ -72,7 +72,7 @@ class ProgramJob:
                 if self._runs:
                     idle_since = time.monotonic()
                 elif self._queue.is_over or time.monotonic() - idle_since >= pilot_seconds:
-                    self._heartbeats.give_last()
+                    self._heartbeats.give_last()  # also of one that could not begin
                     return
                 self._look()
                 self._beat()

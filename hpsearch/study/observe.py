@@ -265,7 +265,6 @@ class Observer:
         assert trial.token is not None
         attempt = self.folder.trial(trial.number).attempt(trial.attempts)
         step = 0 if own.aged is None else own.aged.heartbeat.step
-        is_damaged = False
         try:
             result = attempt.read_result()
             if result is not None:
@@ -276,10 +275,11 @@ class Observer:
         except DiskError:
             return None  # no news, as above
         except CorruptError as error:
-            has_begun, is_damaged, message = True, True, str(error)
-        if not own.job_is_gone:
-            if is_damaged and own.aged is None and own.heard_at is not None:  # the job goes on
+            has_begun, message = True, str(error)
+            if not own.job_is_gone and own.aged is None and own.heard_at is not None:
+                # The job goes on without it, and will write no other result.
                 return AttemptResult(trial.token, "lost", step, LOST, message, {})
+        if not own.job_is_gone:
             if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"
@@ -340,8 +340,8 @@ def _silence(
     elif job.began_at is None:
         age = 0.0
     else:
-        later = max(trial.announced_at, heard_at or 0.0)
-        age = now - (job.began_at if _is_first(trial, job) else later)
+        is_first, given_at = _is_first(trial, job), trial.announced_at
+        age = now - (job.began_at if is_first else max(given_at, heard_at or 0.0))
     return age if age >= limit and listened >= LISTENING_SHARE * limit else None
 
 

@@ -146,7 +146,7 @@ class Results(DriverPart):
             "repeated_seconds": self._num_repeated(trial) / speed if speed else 0.0,
             "log": self.last_words(trial.job) if result.status in ("failed", "lost") else [],
         }
-        if self._study.is_program and result.kind == failures.CODE:  # of one of several processes
+        if self._study.is_program and result.kind == failures.CODE:  # each is a process of its own
             data["others_go_on"] = True
         return self._recorder.event(
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=data
