@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is still being imported: it ends as later, with one sentence.
+"""Ctrl-C while a command, or what it needs, is being imported: it ends with one sentence.
 
 Imported before all else by cli.py, where this process is a command; Python alone would print where
 in its imports it was.
@@ -8,11 +8,15 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 PROGRAMS: Final = ("hpsearch", "cli.py")  # names by which a command is started
 PACKAGE: Final = ("hpsearch", "__main__.py")  # a folder and a name: of python -m hpsearch
 INTERRUPTED: Final = 130  # the exit code in errors.py, which is not imported yet
+AGAIN_SECONDS: Final = 0.01  # until a Ctrl-C that Python has dropped is raised again
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -32,3 +36,22 @@ def give_back() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again, which `main` turns into its end."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = _raise_again
+
+
+def _raise_again(dropped: "UnraisableHookArgs") -> None:
+    """Ask again for a Ctrl-C that came in the callback of a weak reference, or in a destructor.
+
+    Python calls these by itself, for each module that it has imported for example, and only prints
+    what they raise.
+    """
+    if not issubclass(dropped.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+        return
+    from threading import Timer, main_thread
+
+    main = main_thread().ident or 0
+    # Not at once: the signal would be raised here, and dropped again.
+    timer = Timer(AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT))
+    timer.daemon = True
+    timer.start()

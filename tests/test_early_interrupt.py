@@ -30,6 +30,41 @@ def test_a_command_that_is_being_imported_ends_with_one_sentence(module, program
     assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
 
 
+def run_with_callback(statement: str) -> subprocess.CompletedProcess:
+    """Run a statement in the callback of a weak reference, while a command imports what it needs.
+
+    Python calls such callbacks by itself, as for each module it has imported.
+    """
+    code = (
+        "import runpy, signal, sys, time, weakref\n"
+        f"{HEARD}\n"
+        f"def callback(reference): {statement}\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name != 'hpsearch.commands.completion': return\n"
+        "        watched = set()\n"
+        "        reference = weakref.ref(watched, callback)\n"
+        "        del watched\n"
+        "        time.sleep(1)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['/usr/bin/hpsearch', 'completion', 'bash']\n"
+        "runpy.run_module('hpsearch.cli', run_name='__main__')\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_an_interrupt_that_python_drops_comes_again():
+    done = run_with_callback("signal.raise_signal(signal.SIGINT)")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "hpsearch: interrupted\n"
+
+
+def test_another_error_that_python_drops_is_printed():
+    done = run_with_callback("1 / 0")
+    assert done.returncode == 0
+    assert "ZeroDivisionError" in done.stderr
+
+
 def test_importing_the_command_line_leaves_the_signal_alone():
     code = "import hpsearch.cli; print(signal.getsignal(signal.SIGINT).__name__)"
     code = f"import signal; {HEARD}; {code}"
