@@ -243,9 +243,9 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         state.tally.lose(before, repeated, num_attempts=0)
     trial.kept = trial.kept if kept is None else kept
     began = event.data.get("began", True)
-    if progressed or (status == "interrupted" and began):
+    if progressed:
         trial.lost = 0
-    elif began and kind not in FREE:
+    elif began and status != "interrupted" and kind not in FREE:
         trial.lost += 1
     if status not in ("finished", "pruned") and began:
         trial.is_alone = trial.is_alone or (kind == OOM_GPU and job.slots > 1)

@@ -137,14 +137,15 @@ def test_losses_in_a_row() -> None:
         ("lost", 0, 2),
         ("lost", 5, 0),  # got further
         ("lost", 5, 1),
-        ("interrupted", 5, 0),
-        ("lost", 3, 1),
+        ("interrupted", 5, 1),  # says nothing of the trial: it may not even have begun
+        ("lost", 3, 2),
+        ("interrupted", 6, 0),
     ]
     for attempt, (status, step, expected) in enumerate(ends, start=1):
         story.announce(f"{attempt:05d}", (0, attempt))
         story.end_attempt(0, status, step)
         assert fold(story.events).trials[0].lost == expected
-    assert fold(story.events).trials[0].step == 5
+    assert fold(story.events).trials[0].step == 6
 
 
 def test_an_attempt_that_never_began_ends_no_row_of_losses() -> None:
