@@ -161,14 +161,18 @@ class SimulatedJob:
         """Read what to train, and go on from what was saved."""
         self._plan = self._job.plan.required()
         self._queue = TrialQueue(self._job, self._plan, Member.open)
-        self._take()
-        return self._next(now)
+        return self._next(now) if self._take() else None
 
-    def _take(self) -> None:
-        """Let all that wait and have one shape begin, where none trains."""
+    def _take(self) -> bool:
+        """Let all that wait and have one shape begin, where none trains.
+
+        Return whether there is something to do: as the worker's, a job ends whose trials can all
+        not be read, or were stopped.
+        """
         members = self._queue.take()
         self._num_rows = max(len(members), self._num_rows if self._plan.refills else 0)
         self._begin(members)
+        return bool(members or self._queue.matches)
 
     def _begin(self, members: list[Member]) -> None:
         """Let trials go on from what was saved."""
@@ -302,8 +306,7 @@ class SimulatedJob:
         self._queue.look()
         if self._queue.waiting:
             self._idle_since = None
-            self._take()
-            return self._next(now)
+            return self._next(now) if self._take() else None
         self._match = self._queue.take_match()
         if self._match is not None:
             self._idle_since = None
