@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from hpsearch import yaml_file
+from hpsearch.cluster import program_job
 from hpsearch.cluster.child_processes import same_code
 from hpsearch.cluster.failures import CODE, HUNG, LOST, NAN, OOM_HOST, StopFlag
 from hpsearch.cluster.program_job import run_programs
@@ -81,7 +82,8 @@ class Study:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setattr(program_job, "LOOK_SECONDS", 0.02)
     return Study(tmp_path / "runs/toys")
 
 
