@@ -5,7 +5,6 @@ outside action is announced by an event before it is taken, and what was announc
 is looked up at the executor by the next tick. So the next one continues.
 """
 
-import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +14,7 @@ from hpsearch.errors import OthersTrialsError
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
 from hpsearch.study.jobs import Jobs, Pilots
+from hpsearch.study.memory import RareCollections
 from hpsearch.study.observe import Observation, Observer
 from hpsearch.study.recorder import DriverContext, DriverPart, Limits
 from hpsearch.study.records import Trial
@@ -63,8 +63,9 @@ WORKING_SECONDS = 20.0  # after which a round is over, although there is more to
 class Driver(DriverPart):
     """Drives one study; `open_driver` puts its parts together."""
 
-    def __init__(self, context: DriverContext) -> None:
+    def __init__(self, context: DriverContext, collections: RareCollections) -> None:
         super().__init__(context)
+        self._collections = collections
         spec = self._study.spec
         self._limits = Limits(context)
         self._jobs = Jobs(context)
@@ -125,7 +126,7 @@ class Driver(DriverPart):
                 break
         self._end_jobs()
         self._conclude()
-        _settle_memory()
+        self._collections.settle()
 
     def interrupt(self) -> None:
         self._jobs.interrupt()
@@ -331,16 +332,3 @@ class Driver(DriverPart):
             state.is_undecided or self._limits.allow_another()
         ):
             self._recorder.record("ended", data={"status": FINISHED})
-
-
-def _settle_memory() -> None:
-    """Let Python look for circles of garbage among what came since the last call, and never again.
-
-    Else it looks at all that a driver keeps now and then, of a hundred thousand trials for many
-    seconds. A circle that is given up after a later call stays in memory, until the driver is
-    closed; there are few.
-    """
-    has_grown = gc.get_count()[2] > 0  # by some 400,000 objects, see `opening.COLLECTIONS`
-    if has_grown:
-        gc.collect()
-        gc.freeze()

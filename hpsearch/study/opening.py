@@ -3,14 +3,12 @@
 And what needs none: whether a driver would find nothing to do, and requests that are only recorded.
 """
 
-import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -23,6 +21,7 @@ from hpsearch.study import requests
 from hpsearch.study.database import Database, StudyRecords, StudyRow
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Lease, Leases
+from hpsearch.study.memory import RareCollections
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
 from hpsearch.study.requests import Request, is_dead, own_name
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
@@ -33,10 +32,6 @@ from hpsearch.study.stored_spec import command_note, spec_hash, spec_json
 from hpsearch.study.trials import Trials
 from hpsearch.study.url import storage_url
 from hpsearch.study.view import StudyView, open_view, trial_line
-
-COLLECTIONS: Final = (20_000, 20, 20)
-"""new objects, and collections of younger ones, after which Python looks for circles of garbage: a
-driver keeps millions of objects, and makes few circles"""
 
 
 def view_if_over(study: Study, folder: StudyDir) -> StudyView | None:
@@ -78,7 +73,7 @@ def open_driver(
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with (
-        _rare_collections(),
+        RareCollections() as collections,
         closing(Database.open(url)) as database,
         closing(open_storage(url)) as storage,
     ):
@@ -101,7 +96,8 @@ def open_driver(
             write_json(folder.spec, {"name": study.spec.name, **where})
             note_given_total(study, folder)
             trials = Trials(study, _optuna_study(study, storage), storage)
-            yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
+            context = DriverContext(study, folder, trials, recorder, executor, clock)
+            yield Driver(context, collections)
 
 
 def record_request(study: Study, asked: Request, on_event: Callable[[Event], None]) -> None:
@@ -177,15 +173,3 @@ def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
         warnings.filterwarnings("ignore", ".*set_metric_names", ExperimentalWarning)
         opened.set_metric_names([objective.metric for objective in objectives])
     return opened
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    before, has_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
-    gc.set_threshold(*COLLECTIONS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not has_frozen:
-            gc.unfreeze()  # what `Driver.tick` froze, and with it all else
