@@ -77,6 +77,7 @@ def test_few_trials_are_suggested_as_by_optuna(history) -> None:
     assert suggested(history(40), 5, ours(Fits())) == suggested(history(40), 5, optunas)
 
 
+@pytest.mark.slow
 def test_suggestions_are_as_good_as_optunas(history, monkeypatch) -> None:
     """Also where the bad trials are represented by some of them."""
     monkeypatch.setattr(batched_tpe, "MOST_BAD", 200)

@@ -55,15 +55,17 @@ def assert_equal(states):
             assert torch.equal(tensor, state[name]), name
 
 
-@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(
-    ("num_members", "num_games"), [(1, MANY_GAMES), (2, MANY_GAMES), (1, 32), (2, 32)]
-)
+TRIED = [
+    pytest.param(*case, marks=pytest.mark.slow if case[0] == "attention" else ())
+    for case in product(NETS, ALGORITHMS, (1, 2), (32, MANY_GAMES))
+]
+
+
+@pytest.mark.parametrize(("net", "algorithm", "num_members", "num_games"), TRIED)
 def test_training_is_the_same_to_the_last_digit(
     tiny_config, net, algorithm, num_members, num_games
 ):
-    changes = {f"host.{name}": value for name, value in net.items()}
+    changes = {f"host.{name}": value for name, value in NETS[net].items()}
     changes |= {"host.rollout_size": num_games}
     config = tiny_config({**SIZES, **ALGORITHMS[algorithm], **changes}, algorithm)
     assert_equal([trained(config, num_members, numbers) for numbers in [(1,), NUMBERS]])
