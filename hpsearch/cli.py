@@ -43,7 +43,7 @@ from hpsearch.commands.train import checkpoint, train
 from hpsearch.extensions import ExtensionError
 from hpsearch.names import runs_option
 from hpsearch.package import __version__
-from hpsearch.printable import printable_streams, say
+from hpsearch.printable import discard, printable_streams, say
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 EPILOG = """\
@@ -112,13 +112,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         early_interrupt.give_back()
         parsed = parse(arguments)
-        return parsed.function(**parsed.arguments) or 0
+        code = parsed.function(**parsed.arguments) or 0
+        print(end="", flush=True)  # what cannot be written is to be told, by the code below
+        return code
     except KeyboardInterrupt:
+        early_interrupt.end()
         say("interrupted")
         return errors.INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        discard(sys.stdout)
         return 1
     except Exception as error:
         code = _say_error(error)
@@ -237,11 +239,16 @@ def entry() -> NoReturn:
     set_threshold(10_000)
     atexit.register(freeze)
     code = main()
+    early_interrupt.end()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            discard(stream)
     if code == errors.INTERRUPTED:
         # A Ctrl-C that Python met while it compiled text (a dataclass, during the imports) would
         # make it end by the signal, though it was handled.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 

@@ -55,3 +55,9 @@ def _raise_again(dropped: "UnraisableHookArgs") -> None:
     timer = Timer(AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT))
     timer.daemon = True
     timer.start()
+
+
+def end() -> None:
+    """Let Ctrl-C do nothing in the moment that is left of a command: all was done, or said."""
+    if sys.unraisablehook is _raise_again:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -38,6 +38,11 @@ def check_places(*paths: Path) -> None:
             ) from error
 
 
+def option_text(name: str, value: int | None, usual: int | None) -> str:
+    """Return what a command line needs besides, where an option has not its usual value."""
+    return "" if value == usual else f" {name} {value}"
+
+
 def runs_option(runs: Path) -> str:
     """Return what a command line needs besides, where studies don't lie in the usual folder."""
     is_usual = runs.absolute() == Path("runs").absolute()

@@ -1,10 +1,11 @@
 """Text from files and programs as a terminal may show it."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 _MISLEADING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all control characters but tab and the end of a line
@@ -14,7 +15,19 @@ _MISLEADING = re.compile(
 
 
 def say(sentence: str) -> None:
-    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+    """Say a sentence on stderr; what is being done goes on where it can reach no reader."""
+    try:
+        print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: IO[str]) -> None:
+    """Let what is still written to a stream without a reader go nowhere.
+
+    Python would complain at its end of what it could not write.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def printable(text: str) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from hpsearch.printable import PrintableStream, printable
+from hpsearch.printable import PrintableStream, discard, printable
 from hpsearch.printable import say as say
 
 
@@ -26,8 +26,13 @@ class Terminal(Console):
         width: int | None = None,
         soft_wrap: bool = False,
         is_recorded: bool = False,
+        outlives_reader: bool = False,
     ) -> None:
-        """Print on stdout or stderr; what ``is_recorded`` is kept for `export_html` alone."""
+        """Print on stdout or stderr; what ``is_recorded`` is kept for `export_html` alone.
+
+        Where the reader of a pipe is gone, a console that ``outlives_reader`` shows nothing any
+        more, as one of a training; any other ends the command.
+        """
         super().__init__(
             stderr=stderr,
             width=width,
@@ -38,6 +43,13 @@ class Terminal(Console):
             file=io.StringIO() if is_recorded else None,
             force_jupyter=False if is_recorded else None,
         )
+        self._outlives_reader = outlives_reader
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        discard(self.file)
+        if not self._outlives_reader:
+            raise SystemExit(1)
 
     @property
     def file(self) -> IO[str]:

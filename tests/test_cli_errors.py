@@ -4,10 +4,13 @@ The sentences about samplers, spaces and trainer files as such are tested with t
 them; here they must reach the user.
 """
 
+import os
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
 import pytest
 from cli_tools import (
@@ -382,6 +385,36 @@ def fill(path):
 
 def free(path, kilobytes: int):
     path.write_bytes(path.read_bytes()[kilobytes * 1024 :])
+
+
+def list_into(folder: Path, stdout: IO[str] | int) -> subprocess.CompletedProcess:
+    """List no studies, in a few bytes, which Python keeps until the command ends."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        [sys.executable, "-m", "hpsearch.cli", "ls", "--json"],
+        cwd=folder,
+        env=buffered,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_cannot_be_written_at_the_end_is_told_in_a_sentence(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = list_into(tmp_path, full)
+    assert done.returncode == 6
+    assert done.stderr.startswith("hpsearch: a file operation failed: No space left on device")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = list_into(tmp_path, writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.slow

@@ -59,6 +59,22 @@ def test_an_interrupt_that_python_drops_comes_again():
     assert done.stderr == "hpsearch: interrupted\n"
 
 
+def test_a_second_interrupt_changes_nothing_of_how_it_ends():
+    """It comes while the first one is said."""
+    code = (
+        "import signal, sys\n"
+        f"{HEARD}\n"
+        "sys.argv = ['/usr/bin/hpsearch', 'ls']\n"
+        "from hpsearch import cli\n"
+        "def parse(arguments): signal.raise_signal(signal.SIGINT)\n"
+        "def say(sentence): signal.raise_signal(signal.SIGINT); told(sentence)\n"
+        "told, cli.say, cli.parse = cli.say, say, parse\n"
+        "cli.entry()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
+
+
 def test_another_error_that_python_drops_is_printed():
     done = run_with_callback("1 / 0")
     assert done.returncode == 0

@@ -3,6 +3,8 @@
 import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing, suppress
 from itertools import product
@@ -12,6 +14,7 @@ import psutil
 import pytest
 from cli_tools import (
     METRIC,
+    PATIENCE_SECONDS,
     Run,
     damage,
     hpsearch,
@@ -144,7 +147,7 @@ def test_an_interrupted_study_goes_on_where_it_was(folder, whole, stop):
     assert code == 130
     assert err.splitlines() == [
         "hpsearch: stopping; running trials are saved ...",
-        "hpsearch: interrupted; go on with: hpsearch run study.yaml",
+        "hpsearch: interrupted; go on with: hpsearch run study.yaml --no-export",
     ]
     assert jobs_of(folder) == []
 
@@ -187,10 +190,38 @@ def test_by_name_and_in_another_folder_of_runs(folder, first_two):
     assert code == 130
     last = err.splitlines()[-1]
     assert last == (
-        "hpsearch: interrupted; go on with: hpsearch run study.yaml --runs elsewhere/runs"
+        "hpsearch: interrupted; go on with: "
+        "hpsearch run study.yaml --runs elsewhere/runs --no-export"
     )
     hpsearch(folder, "run", "tiny", "--no-export", "--runs", "elsewhere/runs")
     assert outcomes(folder / "elsewhere") == first_two
+
+
+@pytest.mark.slow
+def test_a_run_outlives_the_reader_of_what_it_says(folder):
+    """As `run 2>&1 | tee log`, where Ctrl-C ends tee, too: it trains on, and trials are saved."""
+    write_trainer(folder, ENDLESS)
+    write_study(folder, {"executor/jobs": 1})
+    command = [sys.executable, "-m", "hpsearch.cli", "run", "study.yaml"]
+    run = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    with run.stdout as output:
+        output.readline()
+    while newest_step(folder, 2) == 0:
+        assert run.poll() is None
+        time.sleep(0.01)
+    step = newest_step(folder, 2)
+    time.sleep(6)  # a line is said every five seconds
+    run.send_signal(signal.SIGINT)
+    assert run.wait(PATIENCE_SECONDS) == 130
+    assert jobs_of(folder) == []
+    assert newest_step(folder, 2) > step
+    assert read(folder, "status", "tiny")["state"] == "interrupted"
 
 
 @pytest.mark.parametrize("seconds", tried([0.0, 0.1, 0.4, 1.0, 1.6], slow=[1.0]))

@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_tools import hpsearch, kill_drivers, read, refused, write_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpsearch.api import tracking
 from hpsearch.cluster.record_files import CurveFile, RecordFile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.tracking.mirror import Mirror, SentRuns
@@ -222,5 +224,25 @@ def test_a_tracker_that_is_not_there_is_told_in_a_sentence_and_holds_nothing_up(
 
 
 @pytest.mark.slow
+def test_an_interrupt_is_not_told_as_the_fault_of_a_tracker(tmp_path, monkeypatch):
+    class Sender:
+        def __init__(self, is_away: bool) -> None:
+            self.fault = "it is away" if is_away else None
+
+        def send(self, view: object) -> int:
+            if self.fault is None:
+                raise KeyboardInterrupt
+            return 0
+
+        def close(self) -> None:
+            pass
+
+    study = SimpleNamespace(spec=SimpleNamespace(track=(True, False)))
+    view = SimpleNamespace(whole_study=lambda _: study, folder=StudyDir(tmp_path), name="tiny")
+    monkeypatch.setattr(tracking, "_Sender", Sender)
+    with pytest.raises(KeyboardInterrupt):
+        tracking.track_once(view)
+
+
 def test_a_study_without_a_tracker_says_where_to_name_one(finished):
     assert "see its key track" in refused(finished, "track", "tiny", code=2)

@@ -160,6 +160,9 @@ def _do_undriven(view: StudyView, study: Study, runs: Path, asked: Request) -> b
         # What was refused must not be done by a driver of tomorrow.
         requests.forget(view.folder, asked)
         raise
+    except KeyboardInterrupt:
+        requests.forget(view.folder, asked)
+        raise
     return True
 
 

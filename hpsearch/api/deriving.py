@@ -15,7 +15,7 @@ from hpsearch.api.driving import failure_of
 from hpsearch.api.foreground import drive_here
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
-from hpsearch.names import NAME_RULE, is_name, runs_option
+from hpsearch.names import NAME_RULE, is_name, option_text, runs_option
 from hpsearch.study import derived
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
@@ -26,6 +26,7 @@ from hpsearch.terminal import Terminal, say
 TOP = 5
 SEEDS = 5
 CONFIRMED_GAMES = 10_000  # of each training, or of each pair of a population
+REPLAYED_GAMES = 1000  # of each pair
 MIN_SEEDS = 2  # members of a population at least
 MIN_MEMBERS = 2
 
@@ -40,7 +41,7 @@ def trained(
         refuse_driven(after, runs)
     if after is None or not _is_over(after.state, study.spec.budget.trials):
         if not submit:
-            console = Terminal(stderr=as_json)
+            console = Terminal(stderr=as_json, outlives_reader=True)
             after = drive_here(study, runs, console, command_to_go_on=command_to_go_on)
         else:
             # Where JSON is asked for, nothing else may stand in its place.
@@ -122,6 +123,8 @@ def confirm(
         confirmed = rerun_last_match(view, population, top or TOP, games)
     else:
         go_on = f"hpsearch confirm {view.name}{runs_option(runs)}"
+        go_on += option_text("--games", games, CONFIRMED_GAMES)
+        go_on += option_text("--best-response", best_response, None)
         training = confirmation_study(view, runs, top, seeds)
         candidates = compared(view, training)
         after = trained(training, runs, go_on, submit=submit, as_json=as_json)

@@ -183,12 +183,18 @@ class Drive:
             driver.start(resume=self._resumes)
             self._resumes = False
             view = StudyView(self._study, self._folder, driver.state, is_driven=True)
-            changed = self._do_rounds(driver, executor, view)
+            saves = not self._is_detached and isinstance(self._study.executor, LocalOptions)
+            try:
+                changed = self._do_rounds(driver, executor, view)
+            except KeyboardInterrupt:  # a second Ctrl-C; jobs are told to save all the same
+                if saves:
+                    driver.interrupt()
+                raise
             if changed is not None:
                 return changed
             if not self._flag.is_set:
                 forget_start(self._folder)
-            elif not self._is_detached and isinstance(self._study.executor, LocalOptions):
+            elif saves:
                 self._save_trials(driver)
             driver.write_snapshot()
             return view
@@ -235,7 +241,7 @@ class Drive:
         finally:
             flag.is_set = True
         if driver.state.live_jobs():
-            say("some jobs still save; the next run finds them")
+            say("some jobs have not ended yet; the next run finds them")
 
     def _tell(self, sentence: str) -> None:
         say(sentence)

@@ -1,5 +1,6 @@
 """A study in Python: what the commands do with one; studies that are new or bred."""
 
+import shlex
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -64,8 +65,8 @@ class StudyHandle(StudyReader):
         _check_thread("run")
         let_threads_wait()
         study, _ = find_study(self._where, self.runs, trials=trials)
-        go_on = f"hpsearch run {study.path}{runs_option(self.runs)}"
-        view = drive_here(study, self.runs, Terminal(), command_to_go_on=go_on)
+        go_on = f"hpsearch run {shlex.quote(str(self._where))}{runs_option(self.runs)}"
+        view = drive_here(study, self.runs, Terminal(outlives_reader=True), command_to_go_on=go_on)
         if view is None:
             raise KeyboardInterrupt
         if view.state.status == FAILED:

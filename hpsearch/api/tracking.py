@@ -38,10 +38,11 @@ def track_once(view: StudyView) -> int:
             raise UsageError(f"another process sends the trials of {view.name} to its trackers")
         senders = [_Sender(tracker) for tracker in trackers]
         try:
-            return max(sender.send(view) for sender in senders)
+            num_trials = max(sender.send(view) for sender in senders)
         finally:
             _close(senders)
-            _raise_first(senders)
+        _raise_first(senders)
+        return num_trials
 
 
 def track_on(study: str, runs: Path, flag: StopFlag, tell: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from hpsearch.commands.command import (
     positive,
 )
 from hpsearch.errors import INTERRUPTED
-from hpsearch.names import runs_option
+from hpsearch.names import option_text, runs_option
 
 SEEDS = option(
     "--seeds N",
@@ -126,7 +126,8 @@ def replay(
     original = replaying.original_checkpoint(view, number)  # before anything is trained in vain
     training = deriving.replay_study(view, ancestry, number, runs, seeds)
     pin(view.folder, StudyDir((runs / training.spec.name).absolute()), [original])
-    go_on = f"hpsearch replay {view.name} --trial {number}{runs_option(runs)}"
+    options = option_text("--games", games, deriving.REPLAYED_GAMES)
+    go_on = f"hpsearch replay {view.name} --trial {number}{runs_option(runs)}{options}"
     after = deriving.trained(training, runs, go_on, submit=submit, as_json=as_json)
     if isinstance(after, int):
         return after
@@ -187,5 +188,7 @@ def breed(
         return 0
     names = " ".join(view.name for view in views)
     command_to_go_on = f"hpsearch breed {names} --name {name}{runs_option(runs)}"
-    after = drive_here(bred, runs, Terminal(), command_to_go_on=command_to_go_on)
+    after = drive_here(
+        bred, runs, Terminal(outlives_reader=True), command_to_go_on=command_to_go_on
+    )
     return INTERRUPTED if after is None else say_the_end(after, export_best=True)

@@ -1,5 +1,6 @@
 """hpsearch run, submit, pause, resume, stop, cancel, retry, enqueue, drive, tick, notify, track."""
 
+import shlex
 import signal
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -45,8 +46,11 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
     from hpsearch.terminal import Terminal
 
     loaded, _ = find_study(study, runs, trials=trials)
-    command_to_go_on = f"hpsearch run {loaded.path}{runs_option(runs)}"
-    view = drive_here(loaded, runs, Terminal(), command_to_go_on=command_to_go_on)
+    no_export = "" if export_best else " --no-export"
+    command_to_go_on = f"hpsearch run {shlex.quote(study)}{runs_option(runs)}{no_export}"
+    view = drive_here(
+        loaded, runs, Terminal(outlives_reader=True), command_to_go_on=command_to_go_on
+    )
     return errors.INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 

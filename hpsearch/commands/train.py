@@ -84,7 +84,7 @@ def train(
     _check_ranks(num_ranks, trained)
     num_threads = _threads(threads, num_ranks, trained)
     keep_freed_memory()
-    console = Terminal()
+    console = Terminal(outlives_reader=True)
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
         open_run(trained, folder) as member,

@@ -141,8 +141,9 @@ def test_the_same_command_goes_on(place, monkeypatch):
         return 0.1
 
     place.jobs(curve=interrupt)
-    output = place.confirm("--top", 2, "--seeds", 2, code=130)
-    assert f"interrupted; go on with: hpsearch confirm quick --runs {place.runs}" in output.err
+    output = place.confirm("--top", 2, "--seeds", 2, "--games", 77, code=130)
+    again = f"hpsearch confirm quick --runs {place.runs} --games 77"
+    assert output.err.endswith(f"interrupted; go on with: {again}\n")
     assert not (place.runs / "quick" / "confirmation.json").exists()
     place.jobs()
     place.confirm()

@@ -1,5 +1,8 @@
 """Driving in a process: what users asked for meanwhile outlasts an outage, and is heard in time."""
 
+import os
+import signal
+
 import pytest
 from drives import new_study, stored_events
 from fakes import FakeExecutor
@@ -7,6 +10,7 @@ from fakes import FakeExecutor
 from hpsearch import yaml_file
 from hpsearch.api import driving
 from hpsearch.api.driving import Drive
+from hpsearch.api.foreground import drive_here
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import StorageUnavailableError
@@ -15,6 +19,7 @@ from hpsearch.study.recorder import EventRecorder
 from hpsearch.study.requests import Request, leave
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView
+from hpsearch.terminal import Terminal
 
 
 class Eventful(FakeExecutor):
@@ -73,3 +78,39 @@ def test_a_budget_that_was_raised_is_heard_whenever_a_resume_comes(study, monkey
     monkeypatch.setattr(EventRecorder, "renew_lease", renew_beside_a_user)
     view = drive_beside(study, FakeExecutor(), monkeypatch)
     assert len(view.state.told("finished")) == 13
+
+
+class Interrupted(FakeExecutor):
+    """Ctrl-C comes at the third look: twice, or while the database is away."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    def look(self, jobs):
+        seen = super().look(jobs)
+        if len(self.looks) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise self._error
+        return seen
+
+
+def run_here(study: Study, executor: FakeExecutor, monkeypatch) -> StudyView | None:
+    monkeypatch.setattr(driving, "build_executor", lambda study, folder: executor)
+    runs = study.path.parent / "runs"
+    return drive_here(study, runs, Terminal(), command_to_go_on="hpsearch run it")
+
+
+def test_a_second_ctrl_c_waits_for_no_job_but_tells_all_to_save(study, monkeypatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_here(study, Interrupted(KeyboardInterrupt()), monkeypatch)
+    assert len(stored_events(study, "interrupting")) == 1
+
+
+def test_ctrl_c_while_the_database_is_away_is_no_fault(study, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(recorder, "FIRST_PAUSE", 60.0)
+    away = StorageUnavailableError("the database is away")
+    assert run_here(study, Interrupted(away), monkeypatch) is None
+    said = capsys.readouterr().err
+    assert said.endswith("hpsearch: interrupted; go on with: hpsearch run it\n")
+    assert "running jobs go on, and the next run finds them\n" in said

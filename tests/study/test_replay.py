@@ -204,9 +204,9 @@ def test_the_same_command_goes_on(bred):
         return 0.1
 
     place.jobs(curve=interrupt)
-    output = place.replay("--seeds", 2, code=130)
-    again = f"hpsearch replay quick --trial {place.champion()} --runs {place.runs}"
-    assert f"interrupted; go on with: {again}" in output.err
+    output = place.replay("--seeds", 2, "--games", 77, code=130)
+    again = f"hpsearch replay quick --trial {place.champion()} --runs {place.runs} --games 77"
+    assert f"interrupted; go on with: {again}\n" in output.err
     place.jobs()
     output = place.replay("--json")
     assert json.loads(output.out) == place.plain()

@@ -24,7 +24,7 @@ from hpsearch.cluster.supervisor import note_retry
 from hpsearch.commands import read, run
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
-from hpsearch.study.requests import forget_start, note_start
+from hpsearch.study.requests import forget_start, note_start, waiting
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import Followed, open_view
 from hpsearch.terminal import Terminal
@@ -144,6 +144,24 @@ def test_what_a_driver_has_done_that_began_meanwhile_is_no_conflict(
     monkeypatch.setattr(background, "_act", act)
     background.request(open_view("quick", runs), runs, "cancel")
     assert capsys.readouterr().out == "quick: cancelled, none yet\n"
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+def test_what_was_interrupted_before_it_was_done_is_not_done_later(
+    tmp_path, monkeypatch, verb
+) -> None:
+    study, runs = new_study(tmp_path), tmp_path / "runs"
+    with opened(study, FakeExecutor()):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("_act", "record_undriven"):
+        monkeypatch.setattr(background, name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        background.request(open_view("quick", runs), runs, verb)
+    assert not waiting(StudyDir(runs / "quick"))
 
 
 def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -> None:
