@@ -73,7 +73,9 @@ class Outcome:
 class Results(DriverPart):
     def report(self, seen: Observation) -> None:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
-        reports = [report for report in seen.reports if not self.state.trials[report.trial].is_over]
+        trials = {report.trial: self.state.trials[report.trial] for report in seen.reports}
+        over = {n for n, trial in trials.items() if trial.is_over or self._trials.is_told(trial)}
+        reports = [report for report in seen.reports if report.trial not in over]
         if self._trials.never_prunes:
             for start in range(0, len(reports), AT_ONCE):
                 batch = reports[start : start + AT_ONCE]

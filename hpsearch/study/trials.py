@@ -140,6 +140,10 @@ class Trials:
         created = self._storage.create_new_trial(self._study_id, template)
         return optuna.trial.Trial(self._optuna, created)
 
+    def is_told(self, trial: Trial) -> bool:
+        """Return whether Optuna knows its end, perhaps of a driver that did not record it."""
+        return self._storage.get_trial(self._id(trial.number)).state.is_finished()
+
     def report(self, trial: Trial, report: CurveReport, *, last: bool) -> bool:
         """Tell a value of a curve; return whether it prunes, which the ``last`` does not."""
         trial_id = self._id(trial.number)
@@ -175,7 +179,7 @@ class Trials:
         self._configs.pop(trial.number, None)
         self._lengths.pop(trial.number, None)
         trial_id = self._id(trial.number)
-        if self._storage.get_trial(trial_id).state.is_finished():
+        if self.is_told(trial):
             return
         state = _OPTUNA_STATES[outcome]
         values = None

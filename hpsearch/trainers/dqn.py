@@ -7,6 +7,7 @@ multi-agent reinforcement learning (1994). Axes: P members, B transitions, A act
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -261,6 +262,13 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         """
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
         return self._backed_up(values, chooser, legal, reward, discount)
+
+    def load(self, path: Path, member: int) -> None:
+        super().load(path, member)
+        if not self.config.replay_buffer.save:
+            for learner in self.learners:
+                if learner.replay_buffer.added[member] > 0:  # of games that the member leaves
+                    learner.leave_games(member)
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""

@@ -47,7 +47,8 @@ def is_compiled(dimension: int) -> bool:
 def compile_kernels(dimension: int) -> None:
     """Compile what training in so many dimensions needs, by this process's number of threads.
 
-    Does nothing where another process has done so, and waits where one is doing it.
+    Does nothing where another process has done so, and waits where one compiles, whatever for: two
+    that write numba's index of a function at once may let it name the other's program.
     """
     mark = _mark(dimension)
     if mark is None:  # numba may write nowhere, so each process compiles for itself
@@ -56,15 +57,21 @@ def compile_kernels(dimension: int) -> None:
     if mark.exists():
         return
     # A marker file instead of the system's lock could outlive the process that made it.
-    lock = FileLock(mark.with_suffix(".lock"), timeout=LONGEST_SECONDS, fallback_to_soft=False)
+    lock = FileLock(
+        mark.with_name("compiling.lock"), timeout=LONGEST_SECONDS, fallback_to_soft=False
+    )
     with suppress(OSError):  # no locks on this file system, or it took too long: compile beside it
         lock.acquire()
     try:
-        if not mark.exists():
-            _use_all(dimension)
-            mark.touch()
+        _compile(dimension, mark)
     finally:
         lock.release()
+
+
+def _compile(dimension: int, mark: Path) -> None:
+    if not mark.exists():
+        _use_all(dimension)
+        mark.touch()
 
 
 def _mark(dimension: int) -> Path | None:
@@ -131,8 +138,11 @@ def _use_all(dimension: int) -> None:
 
 
 def _compile_for(num_threads: int) -> None:
+    """Compile by a number of threads, without a lock: of what both need, each writes the same."""
     torch.set_num_threads(num_threads)
-    compile_kernels(dimension=3)
+    mark = _mark(dimension=3)
+    if mark is not None:
+        _compile(3, mark)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def slow_down(trainer: AnyTrainer) -> None:
     if trainer.ranks.rank == 1:
         learn = trainer._learn
         # Longer than other programs keep a rank waiting for a core.
-        trainer._learn = lambda: (time.sleep(0.5), learn())
+        trainer._learn = lambda: (time.sleep(1.0), learn())
 
 
 def main(config: str, *cases: str) -> None:

@@ -23,7 +23,7 @@ from drives import (
 from fakes import FakeExecutor, Fault
 
 from hpsearch.api.steering import read_settings
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver
@@ -128,6 +128,31 @@ def test_a_driver_that_dies_while_it_cancels_leaves_no_failures(study: Study) ->
         state = tick_until(driver, lambda: not driver.is_busy)
     assert [(t.told, t.failure) for t in state.trials.values()] == [("failed", "cancelled")] * 2
     assert state.num_failures() == 0
+    check_books(study, executor)
+
+
+@pytest.mark.parametrize("pruner", ["none", "median"])
+def test_values_that_come_after_the_end_was_told_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pruner: str
+) -> None:
+    """The driver dies when Optuna knows of it, and neither the events nor the jobs do."""
+    study = new_study(tmp_path, budget={"trials": 6}, executor=TWO_JOBS, pruner={"name": pruner})
+    executor = FakeExecutor()
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(executor.live()) == 2)
+        request(study, "cancel")
+        with monkeypatch.context() as patch:
+            patch.setattr(TrialDir, "end", die)
+            with pytest.raises(Killed):
+                driver.tick()
+    executor.advance()
+    with opened_again(study, executor) as driver:
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert [(t.told, t.failure) for t in state.trials.values()] == [("failed", "cancelled")] * 2
     check_books(study, executor)
 
 

@@ -113,6 +113,15 @@ def test_a_child_without_a_saved_memory_begins_with_none(saved, tiny_config):
     assert child.host_replay_buffer.filled[1]
 
 
+def test_a_member_that_has_trained_and_loads_no_memory_leaves_the_games_of_its_own(saved):
+    trainer, path = saved(changes={"replay_buffer.save": False})
+    trainer.train(4)
+    trainer.load(path, 0)
+    buffer = trainer.host_replay_buffer
+    last, added = buffer.state()["last"][0].flatten(), int(buffer.added[0])
+    assert all(last[place % len(last)] for place in range(added - 8, added))
+
+
 @both
 def test_the_other_members_notice_nothing(saved, tiny_config, algorithm):
     _, path = saved(algorithm)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,8 @@ def test_each_dimension_is_compiled_once(used):
 
 
 def _hold(tmp_path: Path):
-    """Return a process that has begun to compile for 3 dimensions."""
-    process = _python(HOLDS, str(tmp_path / "compiled-3.lock"))
+    """Return a process that has begun to compile."""
+    process = _python(HOLDS, str(tmp_path / "compiling.lock"))
     assert process.stdout.readline() == "held\n"
     return process
 
@@ -132,6 +133,18 @@ def test_a_process_that_is_stopped_is_not_waited_for_without_end(used, tmp_path,
         compile_kernels(3)
         process.kill()
     assert used == [3]
+
+
+def test_one_that_compiles_for_another_dimension_is_waited_for(used, tmp_path, monkeypatch):
+    """Both write into the same files of numba's."""
+    monkeypatch.setattr(kernel_cache, "LONGEST_SECONDS", 0.2)
+    with _hold(tmp_path) as process:
+        began = time.monotonic()
+        compile_kernels(4)
+        waited = time.monotonic() - began
+        process.kill()
+    assert used == [4]
+    assert waited >= 0.2
 
 
 def test_a_failed_compilation_is_tried_again(used, monkeypatch):

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from hpsearch.game.kernels.threads import threads
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import Network
@@ -177,8 +178,11 @@ def for_each_affine(layout: WeightLayout, value: Callable[[Affine], Tensor]) -> 
 
 def layer_sizes(net: Network) -> Tensor:
     """Return for every weight the root mean square of its layer's weights, float32 (P, W)."""
+    sizes = for_each_affine(net.layout, lambda affine: row_sizes(net.weights[:, affine.weight]))
+    return sizes[:, : net.layout.size]
 
-    def size(affine: Affine) -> Tensor:
-        return net.weights[:, affine.weight].square().mean(dim=1, keepdim=True).sqrt()
 
-    return for_each_affine(net.layout, size)[:, : net.layout.size]
+def row_sizes(rows: Tensor) -> Tensor:
+    """Return the root mean square of each row, float32 (P, 1)."""
+    with threads(1):  # several would share out the sum of a single row, and round otherwise
+        return rows.square().mean(dim=1, keepdim=True).sqrt()

@@ -19,7 +19,14 @@ from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.rules import GameConfig
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.base import check_members, check_shares, child, normal, scratch
+from hpsearch.population.operators.base import (
+    check_members,
+    check_shares,
+    child,
+    normal,
+    row_sizes,
+    scratch,
+)
 from hpsearch.trainers.config.weight_layout import POLICY, num_actions
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.playing import NOISE
@@ -100,7 +107,7 @@ def safe_mutation(
     own = net.layout.columns(POLICY)
     noise = torch.zeros_like(net.weights)
     noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
-    noise *= _size(net.weights[:, own]) / _size(noise[:, own])
+    noise *= row_sizes(net.weights[:, own]) / row_sizes(noise[:, own])
     scale = _largest_scale(net, seen, noise, bound, measure)
     return child(net, net.weights + scale[:, None] * noise, net.statistics)
 
@@ -125,14 +132,9 @@ def _largest_scale(
 
 def _floored(matters: Tensor) -> Tensor:
     """Return sensitivities in units of their root mean square, no longer near 0."""
-    size = _size(matters)
+    size = row_sizes(matters)
     # Outputs that no weight moves, as of a member that has died, leave all weights alike.
     return torch.where(size > 0, matters / size, 1.0).clamp(min=LEAST_SENSITIVITY)
-
-
-def _size(rows: Tensor) -> Tensor:
-    """Return the root mean square of each row, (P, 1)."""
-    return rows.square().mean(dim=1, keepdim=True).sqrt()
 
 
 @dataclass(frozen=True)

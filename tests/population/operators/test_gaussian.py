@@ -6,6 +6,7 @@ import pytest
 import torch
 from operator_nets import every_structure, network, stream, tower
 
+from hpsearch.game.kernels.threads import threads
 from hpsearch.population.operators.base import layer_sizes, normal
 from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.networks import Network
@@ -51,6 +52,19 @@ def test_noise_is_normal():
     noise = ((child.weights - net.weights) / layer_sizes(net)).double().flatten().sort().values
     expected = (torch.arange(len(noise)) + 0.5) / len(noise)
     assert (torch.special.ndtr(noise) - expected).abs().max() < 1.6 / len(noise) ** 0.5
+
+
+def test_the_number_of_threads_changes_no_digit():
+    """From 32,768 weights of a layer on, torch shares out the sum of a member that is alone."""
+    net = network(tower([256, 256])).like(1)
+    weights = torch.randn(net.weights.shape, generator=torch.Generator().manual_seed(1))
+    net.weights.copy_(weights)
+    children = []
+    for count in (1, 2, 3, 16):
+        with threads(count):
+            mutated = gaussian_mutation(net, strength=torch.ones(1), stream=stream(7))
+            children.append(mutated.weights)
+    assert all(torch.equal(children[0], other) for other in children[1:])
 
 
 def test_a_child_depends_on_its_own_seed_and_parent_alone():
