@@ -2,6 +2,8 @@
 
 So a driver that was killed, even between two suggestions of a trial, asks for the same trials.
 Optuna's samplers carry a random state or count in the study; here each suggestion gets a new one.
+With a hundred running trials or more TPE makes many suggestions by one fit, see batched_tpe.py: a
+new driver fits anew, so that those after its first one may differ.
 """
 
 import hashlib
