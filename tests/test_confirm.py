@@ -72,7 +72,7 @@ def test_it_goes_on_after_interruptions_and_says_what_to_export(searched, monkey
     assert cut_off(searched, signal.SIGKILL)[0] == -signal.SIGKILL
     code, error = cut_off(searched, signal.SIGINT)
     assert code == 130
-    assert "interrupted; go on with: hpsearch confirm tiny\n" in error
+    assert "interrupted; go on with: hpsearch confirm tiny --games 300\n" in error
     assert read(searched, "status", NAME)["study"] == NAME
     done = hpsearch(searched, *CONFIRM, "--json")
     plain = json.loads(done.stdout)
@@ -118,7 +118,7 @@ def test_a_submitted_confirmation_is_compared_later(searched, tmp_path):
     hpsearch(folder, "run", "study.yaml", "--no-export")
     done = hpsearch(folder, *arguments, "--submit")
     assert "tiny-confirm: driven by process " in done.stdout
-    assert done.stdout.endswith("when it has finished, compare with: hpsearch confirm tiny\n")
+    assert done.stdout.endswith("compare with: hpsearch confirm tiny --games 300\n")
     deadline = time.monotonic() + PATIENCE_SECONDS
     note = StudyDir(folder / "runs" / NAME).driver
     while not note.exists():
