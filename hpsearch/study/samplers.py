@@ -30,7 +30,9 @@ from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
 
-Point = Callable[[int], dict[str, Any]]  # values for a trial's number, as Optuna stores them
+RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
+
+Point = Callable[[int], dict[str, Any]]  # values for a place in a sequence, as Optuna stores them
 
 
 class SequenceSampler(BaseSampler):
@@ -46,7 +48,9 @@ class SequenceSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return self._point(trial.number)
+        # A retry has a number and takes no point.
+        before = study._get_trials(deepcopy=False, use_cache=True)[: trial.number]
+        return self._point(trial.number - sum(RETRY_OF in other.user_attrs for other in before))
 
     def sample_independent(
         self,

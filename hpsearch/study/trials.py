@@ -20,6 +20,7 @@ from hpsearch.schema import Config, leaves
 from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
+from hpsearch.study.samplers import RETRY_OF
 from hpsearch.study.space import ALGORITHM, stored_point
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
@@ -28,7 +29,6 @@ MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve i
 
 RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in system attributes
 
-RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
 REQUEST = "request"  # user attribute of a trial that a user enqueued: the request's id
 FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
 ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin

@@ -175,6 +175,23 @@ def test_cancelled_trials_can_be_tried_again(study: Study) -> None:
     assert [stored[2].params, stored[3].params] == [stored[0].params, stored[1].params]
 
 
+def test_a_retry_takes_no_configuration_of_a_grid(tmp_path: Path) -> None:
+    """Each is tried once, and the one that failed once more."""
+    line = {"host.gamma": {"type": "float", "low": 0.1, "high": 0.8, "step": 0.1}}
+    sampler, budget = {"name": "grid"}, {"trials": 8}
+    study = new_study(tmp_path, space=line, sampler=sampler, budget=budget, executor=TWO_JOBS)
+    executor = FakeExecutor(faults={(1, 1): Fault("nan", 8)})
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(driver.state.told("failed")))
+        request(study, "retry", 1)
+        state = tick_until(driver, lambda: not driver.is_busy)
+    asked = [trial.params["host.gamma"] for trial in state.trials.values()]
+    (again,) = (n for n, trial in state.trials.items() if trial.retry_of == 1)
+    assert again < 8
+    assert asked.pop(again) == asked[1]
+    assert len(set(asked)) == len(asked) == 8
+
+
 def test_a_failure_that_is_tried_again_no_longer_counts(tmp_path: Path) -> None:
     study = new_study(tmp_path, budget={"trials": 3}, max_failures=0)
     executor = FakeExecutor(faults={(1, 1): Fault("nan", 8)})
