@@ -116,13 +116,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(end="", flush=True)  # what cannot be written is to be told, by the code below
         return code
     except KeyboardInterrupt:
-        early_interrupt.end()
-        say("interrupted")
-        return errors.INTERRUPTED
+        return _say_interrupted()
     except BrokenPipeError:  # the reader (head, less) has seen enough
         discard(sys.stdout)
         return 1
     except Exception as error:
+        if early_interrupt.was_raised():
+            return _say_interrupted()
         code = _say_error(error)
         if not errors.is_full(error):
             return code
@@ -131,6 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
             say(f"trials that failed because the disk was full are tried again by: {again}")
         return errors.DiskError.exit_code
+
+
+def _say_interrupted() -> int:
+    early_interrupt.end()
+    say("interrupted")
+    return errors.INTERRUPTED
 
 
 def _say_error(error: Exception) -> int:

@@ -35,8 +35,24 @@ if _IS_HEARD and _IS_COMMAND:
 def give_back() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again, which `main` turns into its end."""
     if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _raise)
         sys.unraisablehook = _raise_again
+
+
+_raised: Final[list[int]] = []  # signals for which KeyboardInterrupt was raised
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    _raised.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def was_raised() -> bool:
+    """Return whether Ctrl-C has raised KeyboardInterrupt.
+
+    Some code in C puts an error of its own in its place: Python's ssl a TypeError, in an import.
+    """
+    return bool(_raised)
 
 
 def _raise_again(dropped: "UnraisableHookArgs") -> None:

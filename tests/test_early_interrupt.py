@@ -75,6 +75,23 @@ def test_a_second_interrupt_changes_nothing_of_how_it_ends():
     assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
 
 
+def test_an_interrupt_that_becomes_another_error_is_still_one():
+    """As in Python's ssl, whose C code puts a TypeError in its place."""
+    code = (
+        "import signal, sys\n"
+        f"{HEARD}\n"
+        "sys.argv = ['/usr/bin/hpsearch', 'ls']\n"
+        "from hpsearch import cli\n"
+        "def parse(arguments):\n"
+        "    try: signal.raise_signal(signal.SIGINT)\n"
+        "    except KeyboardInterrupt: raise TypeError('expected a message argument')\n"
+        "cli.parse = parse\n"
+        "cli.entry()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
+
+
 def test_another_error_that_python_drops_is_printed():
     done = run_with_callback("1 / 0")
     assert done.returncode == 0
