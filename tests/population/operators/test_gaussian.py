@@ -55,16 +55,19 @@ def test_noise_is_normal():
 
 
 def test_the_number_of_threads_changes_no_digit():
-    """From 32,768 weights of a layer on, torch shares out the sum of a member that is alone."""
+    """From 32,768 weights of a layer on, torch shares out the sum of a member that is alone.
+
+    The last digit differs in some of the sums.
+    """
     net = network(tower([256, 256])).like(1)
-    weights = torch.randn(net.weights.shape, generator=torch.Generator().manual_seed(1))
-    net.weights.copy_(weights)
-    children = []
-    for count in (1, 2, 3, 16):
-        with threads(count):
-            mutated = gaussian_mutation(net, strength=torch.ones(1), stream=stream(7))
-            children.append(mutated.weights)
-    assert all(torch.equal(children[0], other) for other in children[1:])
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        net.weights.copy_(torch.randn(net.weights.shape, generator=generator))
+        sizes = []
+        for count in (1, 2, 3, 16):
+            with threads(count):
+                sizes.append(layer_sizes(net))
+        assert all(torch.equal(sizes[0], other) for other in sizes[1:])
 
 
 def test_a_child_depends_on_its_own_seed_and_parent_alone():
