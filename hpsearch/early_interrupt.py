@@ -1,4 +1,4 @@
-"""Ctrl-C while a command, or what it needs, is being imported: it ends with one sentence.
+"""Ctrl-C where Python would lose it or complain: in imports, in callbacks, and at the very end.
 
 Imported before all else by cli.py, where this process is a command; Python alone would print where
 in its imports it was.

@@ -59,37 +59,39 @@ def test_an_interrupt_that_python_drops_comes_again():
     assert done.stderr == "hpsearch: interrupted\n"
 
 
-def test_a_second_interrupt_changes_nothing_of_how_it_ends():
-    """It comes while the first one is said."""
+def run_with(definitions: str) -> tuple[int, str]:
+    """Run a command of which ``definitions`` replace parts; return its exit code and complaint."""
     code = (
         "import signal, sys\n"
         f"{HEARD}\n"
         "sys.argv = ['/usr/bin/hpsearch', 'ls']\n"
         "from hpsearch import cli\n"
-        "def parse(arguments): signal.raise_signal(signal.SIGINT)\n"
-        "def say(sentence): signal.raise_signal(signal.SIGINT); told(sentence)\n"
-        "told, cli.say, cli.parse = cli.say, say, parse\n"
+        f"{definitions}"
         "cli.entry()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
+    return done.returncode, done.stderr
+
+
+def test_a_second_interrupt_changes_nothing_of_how_it_ends():
+    """It comes while the first one is said."""
+    ended = run_with(
+        "def parse(arguments): signal.raise_signal(signal.SIGINT)\n"
+        "def say(sentence): signal.raise_signal(signal.SIGINT); told(sentence)\n"
+        "told, cli.say, cli.parse = cli.say, say, parse\n"
+    )
+    assert ended == (130, "hpsearch: interrupted\n")
 
 
 def test_an_interrupt_that_becomes_another_error_is_still_one():
     """As in Python's ssl, whose C code puts a TypeError in its place."""
-    code = (
-        "import signal, sys\n"
-        f"{HEARD}\n"
-        "sys.argv = ['/usr/bin/hpsearch', 'ls']\n"
-        "from hpsearch import cli\n"
+    ended = run_with(
         "def parse(arguments):\n"
         "    try: signal.raise_signal(signal.SIGINT)\n"
         "    except KeyboardInterrupt: raise TypeError('expected a message argument')\n"
         "cli.parse = parse\n"
-        "cli.entry()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "hpsearch: interrupted\n")
+    assert ended == (130, "hpsearch: interrupted\n")
 
 
 def test_another_error_that_python_drops_is_printed():
