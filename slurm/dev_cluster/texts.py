@@ -24,7 +24,8 @@ SlurmdSpoolDir={root}/spool/%n
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-ReturnToService=2
+# A node that was failed stays so: an answer that it gave just before comes after that at times.
+ReturnToService=1
 
 # Accounting, without which there is no sacct.
 AccountingStorageType=accounting_storage/slurmdbd

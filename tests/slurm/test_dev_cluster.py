@@ -3,14 +3,17 @@
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from slurm_tools import SlurmCluster, wait_until
+from slurm_tools import SlurmCluster, ask, wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
+ANSWER_SECONDS = 5.0
+"""in which a node that starts is idle again, where SLURM takes it back"""
 ALL_GPUS = "--gres=gpu:a100:8"
 
 RECORDER = """
@@ -154,6 +157,24 @@ def test_a_failed_node_fails_its_jobs_and_comes_back(slurm_cluster, record):
     assert restored.returncode == 0, restored.stderr
     assert slurm_cluster.dev("status").returncode == 0
     subprocess.run(["scancel", again.job], check=True)
+
+
+def test_a_failed_node_that_still_answers_stays_failed(slurm_cluster):
+    """As its last answer may come after SLURM was told that it failed."""
+    states = set()
+    assert slurm_cluster.dev("fail", "n3").returncode == 0
+    try:
+        answering = subprocess.Popen(["slurmd", "-D", "-N", "n3"])
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            states |= {*ask("sinfo", "--noheader", "--nodes=n3", "--format=%T").split()}
+            time.sleep(0.2)
+        answering.terminate()
+        answering.wait()
+    finally:
+        restored = slurm_cluster.dev("restore", "n3")
+    assert restored.returncode == 0, restored.stderr
+    assert states == {"down"}
 
 
 def test_an_unknown_node_is_refused(slurm_cluster):
