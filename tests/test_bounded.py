@@ -183,6 +183,7 @@ NOT_BELOW_RUNS = {
     "export/folder.py",  # bundles, which have a reader of their own, as the next one
     "export/programs.py",
     "doctor/machine.py",  # what it has just written to try a file system; the system's mounts
+    "game/kernels/loop_cache.py",  # the code of compiled loops
     "report/page/page.py",  # the page's own style and script
     "report/page/material.py",  # the user's study file
     "trainers/kernel_cache.py",  # a mark beside the programs that numba keeps

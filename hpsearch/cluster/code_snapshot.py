@@ -48,18 +48,15 @@ def _left_out(folder: str, names: list[str]) -> set[str]:
     """Return what of a folder is not copied.
 
     What Python and numba have compiled comes along, for which a study's first job would take
-    seconds. Of that numba looks at the file of a function alone, not at what it calls, so what is
-    older than any of the code stays behind.
+    seconds.
     """
     if Path(folder).name != _CACHES:
         return _OF_TOOLS & {*names}
-    first = max(path.stat().st_mtime for path in FOLDER.rglob("*.py"))
     last = time.time() - _SETTLED_SECONDS
 
     def is_whole(name: str) -> bool:
-        if name.endswith(".pyc"):
-            return True
-        return name.endswith((".nbi", ".nbc")) and first < Path(folder, name).stat().st_mtime < last
+        is_program = name.endswith((".nbi", ".nbc"))
+        return name.endswith(".pyc") or (is_program and Path(folder, name).stat().st_mtime < last)
 
     return {name for name in names if not is_whole(name)}
 

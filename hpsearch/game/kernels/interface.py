@@ -4,7 +4,8 @@ Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from contextlib import suppress
+from functools import wraps
 from threading import local
 from types import FunctionType
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hpsearch.game.kernels.loop_cache import LoopCache
 from hpsearch.game.kernels.threads import THREADS_MAY_CHANGE
 from hpsearch.game.rules import GameConfig
 
@@ -146,14 +148,10 @@ def _compiled(
 ) -> Callable[Arguments, Result]:
     # Sums by vectors, and a product and its sum rounded once.
     fastmath = {"reassoc", "contract"} if reorders else False
-    compiler = partial(
-        numba.njit, nogil=True, error_model="numpy", parallel=parallel, fastmath=fastmath
-    )
-    compiled: Callable[Arguments, Result]
-    try:
-        compiled = compiler(cache=True)(function)
-    except RuntimeError:  # numba may write neither beside the code nor in the user's folder
-        compiled = compiler()(function)
+    compiler = numba.njit(nogil=True, error_model="numpy", parallel=parallel, fastmath=fastmath)
+    compiled: Callable[Arguments, Result] = compiler(function)
+    with suppress(RuntimeError):  # numba may write neither beside the code nor in the user's folder
+        compiled._cache = LoopCache(function)  # type: ignore[attr-defined, arg-type]
     return compiled
 
 
