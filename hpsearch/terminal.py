@@ -1,5 +1,6 @@
 """The console that all commands print on, and what it can show."""
 
+import errno
 import io
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -30,8 +31,8 @@ class Terminal(Console):
     ) -> None:
         """Print on stdout or stderr; what ``is_recorded`` is kept for `export_html` alone.
 
-        Where the reader of a pipe is gone, a console that ``outlives_reader`` shows nothing any
-        more, as one of a training; any other ends the command.
+        Where the reader of a pipe is gone, or the terminal, a console that ``outlives_reader``
+        shows nothing any more, as one of a training; any other ends the command.
         """
         super().__init__(
             stderr=stderr,
@@ -44,6 +45,14 @@ class Terminal(Console):
             force_jupyter=False if is_recorded else None,
         )
         self._outlives_reader = outlives_reader
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:
+            if error.errno != errno.EIO:  # of a terminal that is closed
+                raise
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

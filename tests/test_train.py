@@ -1,6 +1,7 @@
 """hpsearch train and hpsearch checkpoint, as a user meets them."""
 
 import errno
+import fcntl
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -218,6 +220,30 @@ def test_ctrl_c_saves_and_the_same_command_ends_bitwise_the_same(write, train, a
     assert code == 0
     assert out.startswith(f"mine goes on from step {step}\n")
     assert_same_end(folder, "mine", "whole")
+
+
+@pytest.mark.slow
+def test_it_saves_where_its_terminal_is_closed(write):
+    """Which sends SIGHUP, and what is shown after that cannot be written."""
+    folder, (master, slave) = write(ENDLESS), pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpsearch.cli", "train", "mine.yaml", "--threads", "1"],
+        cwd=folder,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=os.environ | {"TERM": "xterm"},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    shown = b""
+    while b"steps/s" not in shown:
+        shown += os.read(master, 65536)
+    os.close(master)
+    assert process.wait(PATIENCE_SECONDS) == 130
+    (step,) = checkpoint.valid_steps(TrialDir(folder / "runs/mine").checkpoints)
+    assert step > 0
 
 
 @pytest.mark.parametrize("algorithm", tried(["dqn", "ppo"], slow=["ppo"]))

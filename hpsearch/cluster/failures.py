@@ -97,9 +97,14 @@ class StopFlag:
 
 @contextmanager
 def stop_flag(signals: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[StopFlag]:
-    """Give a flag that the signals set while the block runs; main thread only."""
+    """Give a flag that the signals set while the block runs; main thread only.
+
+    Not by SIGHUP, that the terminal is closed, where it is ignored, as after nohup.
+    """
     flag = StopFlag()
-    previous = {number: signal.signal(number, flag.set) for number in signals}
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    heard = [number for number in signals if number != signal.SIGHUP or not is_hangup_ignored]
+    previous = {number: signal.signal(number, flag.set) for number in heard}
     previous[SAVE_SIGNAL] = signal.signal(SAVE_SIGNAL, flag.ask_for_save)
     try:
         yield flag

@@ -86,7 +86,7 @@ def train(
     keep_freed_memory()
     console = Terminal(outlives_reader=True)
     with (
-        stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
+        stop_flag((signal.SIGINT, signal.SIGHUP, *STOP_SIGNALS)) as flag,
         open_run(trained, folder) as member,
         local_team(num_ranks, num_threads, flag, member.trial.weights) as team,
         open_panel(console) as panel,

@@ -22,6 +22,19 @@ def test_a_signal_sets_the_flag(number):
     assert signal.getsignal(number) is before
 
 
+def test_a_hang_up_that_is_ignored_sets_none():
+    """As after nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_flag((signal.SIGHUP, signal.SIGTERM)) as flag:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not flag.is_set
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert flag.is_set
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_come_back_after_an_error():
     before = signal.getsignal(signal.SIGTERM)
 
