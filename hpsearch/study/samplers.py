@@ -15,13 +15,14 @@ from functools import partial
 from math import gcd
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.study import Study
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from hpsearch.errors import unknown_name
 from hpsearch.study import options
@@ -107,12 +108,7 @@ def build_sampler(sampler: options.Sampler, seed: int, space: SearchSpace) -> Ba
                 seed, _tpe(sampler, Fits(), is_grouped=False).seeded, joint_space
             )
         case options.CMAESOptions():
-            cmaes = partial(
-                optuna.samplers.CmaEsSampler,
-                **_arguments(sampler),
-                warn_independent_sampling=False,  # told once, by spec_warnings.py
-            )
-            return ReplayableSampler(seed, cmaes)
+            return ReplayableSampler(seed, partial(_cmaes, sampler))
         case options.GPOptions():
             # It would warn that it is slower without greenlet, which spec_warnings.py tells.
             logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
@@ -250,10 +246,57 @@ def _tpe(
         return BatchedTPESampler(fits, **_arguments(tpe), group=is_grouped, seed=seed)
 
 
+class _ManySeeds:
+    """Stands for the random numbers by which Optuna's CMA-ES seeds each suggestion.
+
+    Optuna draws one of 65,535 seeds, so that of a thousand running trials some would be equal.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = np.random.RandomState(seed)
+
+    @property
+    def rng(self) -> "_ManySeeds":
+        return self
+
+    def randint(self, low: int, high: int) -> int:
+        return int(self._state.randint(low, max(high, 2**31 - 2)))
+
+
+def _cmaes(cmaes: options.CMAESOptions, seed: int) -> optuna.samplers.CmaEsSampler:
+    sampler = optuna.samplers.CmaEsSampler(
+        **_arguments(cmaes),
+        seed=seed,
+        warn_independent_sampling=False,  # told once, by spec_warnings.py
+    )
+    sampler._cma_rng = _ManySeeds(seed)  # type: ignore[assignment]
+    return sampler
+
+
+class Halving(optuna.pruners.SuccessiveHalvingPruner):
+    """Optuna's successive halving, whose ``auto`` gives the same rungs after a restart.
+
+    Optuna takes the longest of the trials that have finished when it first looks.
+    """
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        if self._min_resource is None:
+            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            lasts = [
+                (other.datetime_complete, other.number, other.last_step)
+                for other in complete
+                if other.last_step is not None
+            ]
+            if lasts:
+                *_, last_step = min(lasts)
+                self._min_resource = max(last_step // 100, 1)
+        return super().prune(study, trial)
+
+
 PRUNERS: Mapping[type, type[BasePruner]] = {
     options.NoPruning: optuna.pruners.NopPruner,
     options.MedianOptions: optuna.pruners.MedianPruner,
-    options.SuccessiveHalvingOptions: optuna.pruners.SuccessiveHalvingPruner,
+    options.SuccessiveHalvingOptions: Halving,
     options.HyperbandOptions: optuna.pruners.HyperbandPruner,
 }
 

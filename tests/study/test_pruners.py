@@ -82,3 +82,28 @@ def test_nothing_is_stopped_without_a_pruner(tmp_path: Path) -> None:
 def test_restarts_change_nothing(tmp_path: Path, options: Pruner) -> None:
     whole = steps_reached(tmp_path / "whole.db", options, restart=False)
     assert steps_reached(tmp_path / "parts.db", options, restart=True) == whole
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_automatic_rungs_are_those_of_the_trial_that_finished_first(
+    tmp_path: Path, *, restart: bool
+) -> None:
+    """Also where later ones are longer, and a driver begins after they have finished."""
+    url, halving = f"sqlite:///{tmp_path}/study.db", SuccessiveHalvingOptions("successive_halving")
+    storage = open_storage(url)
+    study = open_study(storage, halving)
+    for last in (200, 1000):
+        trial = study.ask()
+        trial.report(1.0, last)
+        study.tell(trial.number, 1.0)
+        if not restart:
+            looking = study.ask()
+            looking.report(1.0, 1)
+            looking.should_prune()
+    if restart:
+        study = open_study(storage, halving)
+    trial = study.ask()
+    trial.report(0.5, 2)
+    trial.should_prune()
+    assert "completed_rung_0" in storage.get_trial(trial._trial_id).system_attrs, "200 / 100"
+    storage.close()

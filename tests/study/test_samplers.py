@@ -241,7 +241,7 @@ def test_search_beats_random_on_a_bowl(options: Sampler) -> None:
 
     def best(sampler: Sampler) -> float:
         scores = []
-        for seed in range(3):
+        for seed in range(10):
             study = optuna.create_study(sampler=build_sampler(sampler, seed, bowl))
             for _ in range(40):
                 trial = study.ask()
@@ -251,6 +251,16 @@ def test_search_beats_random_on_a_bowl(options: Sampler) -> None:
         return math.fsum(scores)
 
     assert best(options) < best(RandomOptions("random"))
+
+
+@pytest.mark.slow
+def test_of_many_running_trials_cmaes_suggests_no_two_alike() -> None:
+    bowl = SearchSpace({name: FloatParameter(-5.0, 5.0) for name in ("x", "y")})
+    study = optuna.create_study(sampler=build_sampler(CMAESOptions("cmaes"), 1, bowl))
+    bowl.suggest(first := study.ask())
+    study.tell(first, 1.0)
+    asked = [tuple(bowl.suggest(study.ask()).values()) for _ in range(1500)]
+    assert len({*asked}) == len(asked)
 
 
 def test_conditional_parameters_are_modelled_in_groups() -> None:
