@@ -49,11 +49,13 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Problems:
     for trial in books.trials:
         if trial.number in ledger.trials:
             continue
-        if trial.state in ("WAITING", RUNNING) and trial.attrs.get("request") in ledger.requests:
+        is_requested = trial.state == RUNNING and trial.attrs.get("request") in ledger.requests
+        if trial.state == "WAITING" or is_requested:
             yield Open(trial.number, "a user enqueued it, and no event asks for it yet")
         elif trial.state == RUNNING and trial.number > newest:
             yield Open(trial.number, "it was created, and no event asks for it yet")
-        elif not (trial.state == "FAIL" and "origin" in trial.attrs):  # of a plan that was given up
+        # Of a plan that was given up, or of values that no trial can have.
+        elif not (trial.state == "FAIL" and trial.attrs.keys() & {"origin", "misfits"}):
             message = f"Optuna has it as {trial.state}, but no event asks for it"
             yield Fault("asked", trial.number, message)
     for number in disk.numbers("trials") - ledger.trials.keys():

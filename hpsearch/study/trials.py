@@ -31,6 +31,8 @@ RUNG = "completed_rung_"  # how Optuna's successive halving names its notes in s
 
 REQUEST = "request"  # user attribute of a trial that a user enqueued: the request's id
 FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
+MISFITS = "misfits"
+"""user attribute of a trial that fails at once: parameters of which it has no possible values"""
 ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
 
 _OPTUNA_STATES = {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAIL: TrialState.FAIL}
@@ -75,20 +77,38 @@ class Trials:
         if self._orphans is None:
             running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             self._orphans = sorted(trial.number for trial in running if trial.number not in known)
-        trial = self._next_orphan({origin.key for origin in planned})
-        if trial is None and planned:
-            trial = self._start_planned(planned[0])
-        elif trial is None and retries:
-            tried = self._storage.get_trial(self._id(retries[0]))
-            trial = self._create(tried.params, tried.distributions, {RETRY_OF: retries[0]})
-        elif trial is None:
-            trial = self._optuna.ask()
+        trial = self._next(retries, planned)
+        while misfits := self._misfits(trial):
+            trial.set_user_attr(MISFITS, misfits)
+            self._optuna.tell(trial.number, state=TrialState.FAIL)
+            trial = self._next(retries, planned)
         attrs = trial.user_attrs
         origin = next((origin for origin in planned if origin.key == attrs.get(ORIGIN)), None)
         if origin is None or origin.params is None:
             self._study.space.suggest(trial)
         retry_of = attrs.get(RETRY_OF)
         return Trial(trial.number, trial.params, retry_of=retry_of, origin=origin)
+
+    def _next(self, retries: Sequence[int], planned: Sequence[PlannedTrial]) -> optuna.trial.Trial:
+        trial = self._next_orphan({origin.key for origin in planned})
+        if trial is not None:
+            return trial
+        if planned:
+            return self._start_planned(planned[0])
+        if retries:
+            tried = self._storage.get_trial(self._id(retries[0]))
+            return self._create(tried.params, tried.distributions, {RETRY_OF: retries[0]})
+        return self._optuna.ask()
+
+    def _misfits(self, trial: optuna.trial.Trial) -> list[str]:
+        """Return the parameters of a trial for which Optuna was given what their ranges lack.
+
+        By `enqueue` none is: only who calls Optuna's own `enqueue_trial` can do that.
+        """
+        attrs = self._storage.get_trial(trial._trial_id).system_attrs
+        given: dict[str, Any] = attrs.get("fixed_params", {})
+        ranges = self._study.space.distributions() if given else {}
+        return [name for name in ranges if name in given and not _fits(ranges[name], given[name])]
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -265,6 +285,13 @@ class Trials:
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+
+def _fits(distribution: BaseDistribution, value: Any) -> bool:
+    try:
+        return distribution._contains(distribution.to_internal_repr(value))
+    except (TypeError, ValueError):  # no number, no choice, or NaN
+        return False
 
 
 class _Length(NamedTuple):

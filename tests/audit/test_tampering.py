@@ -597,6 +597,26 @@ def test_what_the_driver_put_aside_is_no_fault(copy_of):
     assert told.message.endswith("was put aside; remove it")
 
 
+@pytest.mark.parametrize(
+    ("state", "misfits", "faulty"),
+    [("WAITING", None, False), ("FAIL", '["lr"]', False), ("FAIL", None, True)],
+)
+def test_what_a_user_enqueued_by_optuna_itself_is_no_fault(copy_of, state, misfits, faulty):
+    study = copy_of("plain")
+    study.sql(
+        "INSERT INTO trials (trial_id, number, study_id, state, datetime_start, datetime_complete) "
+        f"SELECT 99, max(number) + 1, 1, '{state}', max(datetime_complete), max(datetime_complete) "
+        "FROM trials"
+    )
+    if misfits is not None:
+        study.sql(
+            "INSERT INTO trial_user_attributes (trial_id, key, value_json) "
+            "VALUES (99, 'misfits', ?)",
+            misfits,
+        )
+    assert [fault.check for fault in study.faults()] == ["asked"] * faulty
+
+
 def test_what_cannot_be_read_is_shown_as_it_stands(copy_of):
     study = copy_of("plain")
     study.sql(f"UPDATE hpsearch_events SET data = '[[' WHERE {TOLD}")

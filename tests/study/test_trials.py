@@ -78,6 +78,24 @@ def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert len(stored_trials(study)) == 2
 
 
+@pytest.mark.parametrize("value", [1e9, "high", None, [0.1]])
+def test_what_optuna_was_given_and_no_trial_can_have_fails_alone(
+    tmp_path: Path, value: Any
+) -> None:
+    study = new_study(tmp_path)
+    name = next(iter(SPACE))
+    with trials_of(study):
+        pass
+    optuna.load_study(study_name=study.spec.name, storage=study.spec.storage).enqueue_trial(
+        {name: value, "another": 1}
+    )
+    with trials_of(study) as trials:
+        assert ask(trials, [], [], ()).number == 1
+    refused, asked = stored_trials(study)
+    assert (refused.state, asked.state) == (TrialState.FAIL, TrialState.RUNNING)
+    assert refused.user_attrs == {"misfits": [name]}
+
+
 def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
