@@ -15,7 +15,7 @@ from cli_tools import (
     write_study,
     write_trainer,
 )
-from test_population_end_to_end import STUDY, TRAINER, checkpoints
+from test_population_end_to_end import PILOTED, STUDY, TRAINER, checkpoints
 
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
@@ -36,16 +36,16 @@ GROWING = {
 }
 
 
-def new_study(folder):
+def new_study(folder, changes=None):
     write_trainer(folder, TRAINER)
-    write_study(folder, STUDY | GROWING)
+    write_study(folder, STUDY | GROWING | (changes or {}))
     return folder
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A population that nothing disturbed."""
-    folder = new_study(tmp_path_factory.mktemp("whole"))
+    """A population that nothing disturbed, by few processes."""
+    folder = new_study(tmp_path_factory.mktemp("whole"), PILOTED)
     hpsearch(folder, "run", "study.yaml", "--no-export")
     return folder
 

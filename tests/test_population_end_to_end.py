@@ -71,6 +71,9 @@ STUDY = {
 }
 
 
+PILOTED = {"executor": STUDY["executor"] | {"pilot": True}}
+
+
 def new_study(folder, changes=None):
     write_trainer(folder, TRAINER)
     write_study(folder, STUDY | (changes or {}))
@@ -90,8 +93,8 @@ def checkpoints(folder):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A population that nothing disturbed."""
-    folder = new_study(tmp_path_factory.mktemp("whole"))
+    """A population that nothing disturbed, by few processes."""
+    folder = new_study(tmp_path_factory.mktemp("whole"), PILOTED)
     hpsearch(folder, "run", "study.yaml", "--no-export")
     return folder
 
@@ -152,8 +155,7 @@ def test_killed_at_random_again_and_again_it_comes_to_the_same_members(folder, w
 @pytest.mark.slow
 def test_a_steady_population_ends_with_every_trial_in_one_descent(tmp_path):
     steady = STUDY["population"] | {"generations": {"name": "steady"}}
-    executor = STUDY["executor"] | {"pilot": True}
-    new_study(tmp_path, {"population": steady, "budget": {"trials": 10}, "executor": executor})
+    new_study(tmp_path, PILOTED | {"population": steady, "budget": {"trials": 10}})
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     lineage = read(tmp_path, "lineage", "tiny")
     assert len(lineage["trials"]) == 10 + read(tmp_path, "status", "tiny")["untrained"]
