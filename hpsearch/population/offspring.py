@@ -11,6 +11,7 @@ from typing import Final, assert_never
 import numpy as np
 import torch
 
+from hpsearch.game.kernels.threads import threads
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups
@@ -37,6 +38,7 @@ NUM_MOVES: Final = 16
 ByRole = Mapping[str, SavedPlayer]  # what one checkpoint holds, by role; all of P = 1
 
 
+@threads(1)  # how many there are would change digits, and follows how busy a machine is
 def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 

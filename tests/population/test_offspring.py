@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.kernels.threads import threads
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.offspring import offspring
@@ -169,3 +170,26 @@ def test_a_child_may_learn_from_a_parent_of_another_algorithm(families):
         assert net.structure == first[role].net.structure
         assert net.weights.isfinite().all()
         assert not torch.equal(net.weights, first[role].net.weights)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        DistillationCrossover("distillation", replace(LEARNING, num_steps=20, batch_size=256)),
+        SafeMutation("safe_mutation", 0.1),
+    ],
+    ids=lambda operator: operator.name,
+)
+def test_the_number_of_threads_changes_no_digit(tiny_config, tmp_path, operator):
+    """It follows how busy a machine is, and a birth that was killed is repeated."""
+    changes = {"host.net_arch": [64, 64]}
+    trainer = build_trainer([tiny_config({**changes, "seed": seed}, "dqn") for seed in (1, 2)])
+    trainer.train(20)
+    parents = [
+        {"host": load_player(trainer.save(tmp_path / f"{row}", row), "host", CPU)} for row in (0, 1)
+    ]
+    children = []
+    for count in (1, 2, 3, 4):
+        with threads(count):
+            children.append(offspring(operator, parents, 5)["host"].weights)
+    assert all(torch.equal(children[0], child) for child in children[1:])
