@@ -159,6 +159,18 @@ def rank_problems(
             return
 
 
+def _unmeasured(where: str, config: TrainerConfig, sections: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the objectives that members of a founder would not measure."""
+    measured = set(metric_names(config.measured_against()))
+    searches_players = not WHO_PLAYS.isdisjoint(sections.get("space", {}))
+    for objective in () if searches_players else sections.get("objectives", ()):
+        if objective.metric.strip() and objective.metric not in measured:
+            yield (
+                f"{where} does not measure {objective.metric}, an objective of the study: "
+                f"{unknown_name('metric', objective.metric, measured)}; name a founder that does"
+            )
+
+
 def read_founders(
     sections: Mapping[str, Any], folder: Path, problems: list[str]
 ) -> tuple[Config, ...]:
@@ -184,10 +196,13 @@ def read_founders(
             problems += [f"{where} {path}: {problem}" for problem in error.problems]
             continue
         own = to_plain(data["config"])
-        # A founder may have ended early; members that begin with it train for whole intervals.
+        # Whatever the founder did, its members go on from their own checkpoints.
+        own["checkpoint"] |= {"resume": "auto", "warm_start": None}
+        # It may have ended early; members that begin with it train for whole intervals.
         founders.append(own | {END: NEVER} if END in own else own)
         configs.append(config)
         problems += disagreements(where, config, configs[0])
+        problems += _unmeasured(where, config, sections)
         known, parameters = set(paths(founders[-1])), sections.get("space", {})
         missing = [searched for searched in parameters if searched not in known]
         problems += [f"{where} has no {searched}, which the space searches" for searched in missing]

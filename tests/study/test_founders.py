@@ -48,3 +48,22 @@ def test_a_schedule_overrules_what_a_founder_learned_by(tmp_path) -> None:
     schedule = {"name": "schedule", "intervals": intervals}
     none = {"name": "none"}
     assert begin(tmp_path, {"host.net_arch": [32]}, explore=schedule, selection=none).founders
+
+
+def test_members_go_on_from_their_own_checkpoints_whatever_the_founder_did(tmp_path) -> None:
+    """By `must` none could begin, and by `never` a member would begin again at each attempt."""
+    settings = {"host.net_arch": [64, 64], "checkpoint.resume": "must"}
+    (founder,) = begin(tmp_path, settings | {"checkpoint.warm_start": "elsewhere"}).founders
+    kept = yaml_file.load(BASE)["checkpoint"]
+    assert founder["checkpoint"] == kept | {"resume": "auto", "warm_start": None}
+
+
+def test_a_founder_that_does_not_measure_the_objective_is_refused(tmp_path) -> None:
+    """Else each of its members would train for an interval, and then fail."""
+    with pytest.raises(ConfigError) as error:
+        begin(tmp_path, {"host.net_arch": [64, 64], "evaluation.opponents": ["random"]})
+    (problem,) = error.value.problems
+    assert problem.startswith(
+        "population.founders[0] does not measure rho/host/choose_first, an objective of the study: "
+    )
+    assert problem.endswith("name a founder that does")
