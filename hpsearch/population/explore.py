@@ -253,7 +253,7 @@ class Exploring:
     parameters: Mapping[str, Parameter]  # each after those on which its existence depends
     is_active: IsActive  # whether a parameter exists under the child's values so far
     history: Sequence[Generation]  # of all members; those that failed are left out of the model
-    generation: int  # the children's
+    generation: int  # of the first match that judges the children
 
 
 def children_params(

@@ -10,6 +10,7 @@ from study_files import BASE
 from test_population_study import population_study
 
 from hpsearch import yaml_file
+from hpsearch.cluster.records import Exploit
 from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
@@ -90,6 +91,16 @@ def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
     assert {(child.generation, child.steps, child.parent_steps) for child in children} == {
         (1, 16, (8,))
     }
+
+
+def test_the_interval_of_a_strength_is_of_what_is_shown(judge):
+    """Over both sets of starts, on which the same member may do differently."""
+    played = judged([trial(n, n) for n in range(4)], [10, 8, 20, 12])
+    naming, confirming = played.games.moves
+    games = replace(played.games, moves=np.stack([naming, 2 * confirming]))
+    decision = judge.decide(replace(played, games=games))
+    for number, ends in decision["intervals"].items():
+        assert ends == pytest.approx([decision["strengths"][number]] * 2)
 
 
 def test_a_decision_is_what_json_holds(judge):
@@ -230,6 +241,18 @@ def test_nothing_is_learned_of_who_did_not_train():
     known[4] = replace(known[4], origin=replace(child, parent_steps=(child.steps,)))
     rates = {gain.values["host.optim.args.lr"] for gain in improvements(strengths, known)}
     assert rates == {10.0**-3, 10.0**-4}
+
+
+def test_nothing_is_learned_of_what_became_a_copy():
+    """It is as strong as the other by that, and not by what its own parent learned."""
+    first = [(None, 1.0), (None, 2.0), (None, 4.0)]
+    strengths, known = lived(first, [(0, 6.0), (1, 5.0), (2, 6.0)])
+    copied = Exploit(step=12, source=5, source_step=12, sha256="", changes={}, params=PARAMS)
+    known[3] = replace(known[3], takeovers=(copied,))
+    gains = {
+        gain.values["host.optim.args.lr"]: gain.change for gain in improvements(strengths, known)
+    }
+    assert gains == pytest.approx({10.0**-5: 3.0 - 2.5, 10.0**-6: 2.0 - 2.5})
 
 
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):

@@ -142,8 +142,7 @@ class Judge:
         places |= dict(zip(vacant, plan.vacancies, strict=True))
         bred = [self._next(played, member, chosen) for member, chosen in sorted(places.items())]
         begun = [self.initial_trial(member, played.population) for member in anew]
-        # Of each member's strength on the fresh starts.
-        ends = interval(scores.confirming, CONFIDENCE).T.tolist()
+        ends = interval((scores.naming + scores.confirming) / 2, CONFIDENCE).T.tolist()
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
@@ -217,7 +216,7 @@ class Judge:
         def is_active(name: str, stored: Mapping[str, Any]) -> bool:
             return space.is_active(name, space.decode(stored))
 
-        return Exploring(self._explorable, is_active, history, number)
+        return Exploring(self._explorable, is_active, history, number + 1)  # who judges them
 
     # The trials that come next.
 

@@ -158,8 +158,9 @@ def improvements(strengths: StrengthsByMatch, known: Mapping[int, Trial]) -> lis
 
     From the match that planned the interval to the first that judged it, in which every member that
     plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
-    own, so strengths of two matches differ by more than what was learned. At most `MAX_INTERVALS`
-    are returned, the newest first.
+    own, so strengths of two matches differ by more than what was learned. What became a copy of
+    another on its island has gained by that. At most `MAX_INTERVALS` are returned, the newest
+    first.
     """
     judged = (_judged_by(match, strengths, known) for match in sorted(strengths, reverse=True))
     return list(islice(chain.from_iterable(judged), MAX_INTERVALS))
@@ -171,7 +172,7 @@ def _judged_by(
     planned: dict[int, list[int]] = {}  # by the match that planned them
     for trial in strengths[match]:
         origin = known[trial].origin
-        is_interval = origin is not None and origin.parents and origin.trains
+        is_interval = origin is not None and origin.trains and _parent(known[trial]) is not None
         if origin is not None and is_interval and trial not in strengths.get(match - 1, {}):
             planned.setdefault(origin.generation, []).append(trial)
     for since, trials in planned.items():
@@ -189,8 +190,15 @@ def _gains(
     for trial, strength in strengths[match].items():
         ancestor: int | None = trial
         while ancestor is not None and ancestor not in strengths[since]:
-            origin = known[ancestor].origin
-            ancestor = origin.parents[0] if origin is not None and origin.parents else None
+            ancestor = _parent(known[ancestor])
         if ancestor is not None:
             gains[trial] = strength - strengths[since][ancestor]
     return gains
+
+
+def _parent(trial: Trial) -> int | None:
+    """Return the trial that this one went on from; None without one, or once it became a copy."""
+    origin = trial.origin
+    return (
+        origin.parents[0] if origin is not None and origin.parents and not trial.takeovers else None
+    )
