@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,9 @@ from cli_tools import hpsearch, kill_drivers, read, refused, write_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpsearch.api import tracking
+from hpsearch.api import tracking, tracking_process
+from hpsearch.api.tracking_process import TrackingProcess
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.record_files import CurveFile, RecordFile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.tracking.mirror import Mirror, SentRuns
@@ -104,6 +107,58 @@ def test_every_point_is_sent_once_however_often_the_tracker_fails(
         assert sent == expected_curve(finished, trial)
         state, values = tracker.ended[f"tiny/{trial}"]
         assert (state, values) == ("finished", sent[-1][1])
+
+
+def test_the_record_is_not_written_for_every_trial(finished, monkeypatch, tmp_path):
+    """It holds all of them, so that would take a time that grows as their square."""
+    monkeypatch.chdir(finished)
+    record, written = RecordFile(SentRuns, tmp_path / "sent.json"), []
+    monkeypatch.setattr(RecordFile, "write", lambda self, sent: written.append(sent))
+    assert Mirror(FailingTracker(set()), record).send(open_view("tiny", Path("runs"))) == 6
+    assert len(written) <= 2
+    assert len(written[-1].runs) == 6
+
+
+SENDER = """
+import signal, sys, time
+from pathlib import Path
+number = len(list(Path(".").glob("*.began"))) + 1
+Path(f"{number}.began").touch()
+if number == 1 and sys.argv[1] == "fails":
+    sys.exit(3)
+time.sleep(1.0)  # it imports what it needs
+signal.signal(signal.SIGTERM, lambda *_: Path("heard").touch())
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+deadline = time.monotonic() + 60
+while not Path("heard").exists() and time.monotonic() < deadline:
+    time.sleep(0.05)
+sys.exit(3 if sys.argv[1] == "fails again" else 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "processes"), [("begins late", 1), ("fails", 2), ("fails again", 1)]
+)
+def test_the_last_trials_are_sent_whatever_became_of_the_process(
+    tmp_path, monkeypatch, how, processes
+):
+    """It began just before the end, or has ended because the database was away."""
+    monkeypatch.chdir(tmp_path)
+    told: list[str] = []
+    start = partial(subprocess.Popen, [sys.executable, "-c", SENDER, how])
+    monkeypatch.setattr(tracking_process, "start_command", lambda words, log: start())
+    spec = SimpleNamespace(spec=SimpleNamespace(track=("tracker",)))
+    sender = TrackingProcess(
+        StudyDir(tmp_path / "runs/tiny"), Path("runs"), StopFlag(), told.append
+    )
+    sender.see(SimpleNamespace(study=spec))
+    if how == "fails":
+        sender._process.wait()
+    sender.close()
+    assert Path("heard").exists()
+    assert len([*tmp_path.glob("*.began")]) == processes
+    assert told[0] == "trials are being sent to trackers ..."
+    assert ("send them with: hpsearch track tiny" in told[-1]) == (how == "fails again")
 
 
 def until_sent(folder: Path, name: str) -> None:

@@ -1,14 +1,16 @@
 """The process beside a driver that sends trials to trackers, which may be slow or away."""
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from hpsearch.cluster.child_processes import start_command
+from hpsearch.cluster.child_processes import blocked, start_command
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.names import runs_option
 from hpsearch.study.view import StudyView
 
 WAIT_SECONDS: Final = 25.0  # for which a driver waits at its end; its supervisor has 30
@@ -40,23 +42,37 @@ class TrackingProcess:
                 return
             if code:
                 self._tell(f"trials are not sent to trackers; {self._folder.tracking_log} says why")
+        self._start()
+
+    def _start(self) -> None:
         self._next = time.monotonic() + AGAIN_SECONDS
         words = ["track", self._folder.root.name, "--runs", str(self._runs), "--watch"]
         try:
-            self._process = start_command(words, self._folder.tracking_log)
+            # Until it listens: it would end before it has sent anything.
+            with blocked((signal.SIGTERM,)):
+                self._process = start_command(words, self._folder.tracking_log)
         except OSError as error:
             self._tell(f"trials are not sent to trackers: {error.strerror}")
 
     def close(self) -> None:
         """Let it send the last, and wait for it for a while."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None:
             return
-        if not self._flag.is_set:
+        if self._process.poll() and not self._flag.is_set:  # such as while the database was away
+            self._start()
+        if self._process.poll() is None and not self._flag.is_set:
             self._tell("trials are being sent to trackers ...")
             self._process.terminate()  # which lets it look once more, and end
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._flag.is_set and time.monotonic() < deadline:
-            if self._process.poll() is not None:
+            code = self._process.poll()
+            if code:
+                again = f"hpsearch track {self._folder.root.name}{runs_option(self._runs)}"
+                self._tell(
+                    f"trackers may lack trials; {self._folder.tracking_log} says why; send them "
+                    f"with: {again}"
+                )
+            if code is not None:
                 return
             time.sleep(GLANCE_SECONDS)
         self._process.returncode = 0  # it goes on by itself; Python would warn of it

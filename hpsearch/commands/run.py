@@ -197,6 +197,7 @@ def track(study: str, runs: Path, *, is_watching: bool) -> None:
 
     if is_watching:
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as stop:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # a driver blocks it
             track_on(study, runs, stop, say)
         return
     view = StudyReader(study, runs).view()

@@ -93,7 +93,6 @@ class Mirror:
             sent = SentRun(number, run) if sent is None else replace(sent, run=run)
             self._begun.add(number)
             self._keep(sent)
-            self._write()  # what is not known to have begun would begin again
         assert sent is not None, "it has begun"
         self._keep(self._add(sent, files))
         if trial.told is not None:
