@@ -141,6 +141,15 @@ def test_members_go_on_from_copies_of_the_folders_of_the_best(population):
     assert lineage["line"][-1] == status["population"]["champion"]
 
 
+@pytest.mark.slow
+def test_the_page_of_a_population_says_that_programs_play_no_games(population, tmp_path):
+    hpsearch(population, "report", "tiny", "-o", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert "its members are programs, which play no games: their values decide" in page
+    assert "Strength of the members in each match: walked; the champion" in page
+    assert "mean logarithm of rho" not in page
+
+
 @pytest.mark.parametrize("kind", ["search", "population"])
 @pytest.mark.parametrize("seed", tried(range(5), slow=[0]))
 def test_killed_at_random_it_comes_to_the_same(folder, kind, seed, request):

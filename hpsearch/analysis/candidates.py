@@ -108,6 +108,8 @@ def read_played(view: StudyView) -> Played | str:
     number = last_match(view)
     if number is None:
         return "no match has been judged yet"
+    if view.study.is_program:
+        return "its members are programs, which play no games: their values decide"
     files = view.folder.match(number)
     games = files.read_games()
     if games is None:

@@ -144,7 +144,10 @@ PORT_REMEDY = (
 
 
 class Textfile:
-    """Rewrites a file for node_exporter's textfile collector; it goes when the job ends."""
+    """Rewrites a file for node_exporter's textfile collector; it goes when the job ends.
+
+    Where that is killed, the study's driver removes the file.
+    """
 
     def __init__(self, job: JobPlace) -> None:
         """UsageError if prometheus_client is not installed."""

@@ -68,6 +68,8 @@ class Jobs(DriverPart):
                 known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
                 told = {key: value for key, value in known.items() if value is not None}
                 ended[job.name] = told | {"seen": status is not None}
+                with suppress(OSError):  # one that was killed has left its gauges
+                    self._folder.job(job.name).textfile.unlink(missing_ok=True)
         self._recorder.record_jobs("job_ended", ended)
 
     def submit(self, groups: Sequence[Sequence[Trial]]) -> None:

@@ -14,7 +14,7 @@ from drives import Clock, check_books, drive, new_study, opened, stored_events
 from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.spec import Study
 
 MANY = {"name": "local", "jobs": 8, "members_per_job": 1}
@@ -168,6 +168,20 @@ def test_the_last_words_of_a_job_that_failed_are_kept(study: Study) -> None:
     assert {loss.log for of_trial in losses for loss in of_trial} == {words}
     ended = stored_events(study, "attempt_ended")
     assert sum(bool(event[3]["log"]) for event in ended) == 2
+
+
+def test_gauges_of_a_job_that_was_killed_are_removed(study: Study) -> None:
+    executor = FakeExecutor(faults={(0, 1): Fault("vanish", 8)})
+    with opened(study, executor) as driver:
+        driver.tick()
+        name = driver.state.trials[0].job
+        assert name is not None
+        textfile = StudyDir(study.path.parent / "runs" / study.spec.name).job(name).textfile
+        textfile.write_text("hpsearch_job_steps_per_second 3.0")
+        while not driver.state.jobs[name].ended:
+            assert textfile.exists()
+            driver.tick()
+    assert not textfile.exists()
 
 
 def test_seconds_that_were_lost_with_an_attempt(tmp_path: Path) -> None:

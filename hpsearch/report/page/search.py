@@ -30,8 +30,8 @@ def history_section(material: Material) -> Iterator[Html]:
         yield html.figure(
             strength_chart(view),
             "strengths",
-            "Strength of the members in each match: the mean logarithm of rho over all opponents, "
-            "who change from match to match; 95 % intervals, the champion's place bold.",
+            f"Strength of the members in each match: {_strength_text(view)}; the champion's place "
+            "bold.",
         )
     if not finished(view):
         return
@@ -47,6 +47,16 @@ def history_section(material: Material) -> Iterator[Html]:
         )
     if ended := view.state.tally.ended:
         yield html.paragraph(f"{endings_text(ended)}.")
+
+
+def _strength_text(view: StudyView) -> str:
+    if not view.study.is_program:
+        return (
+            "the mean logarithm of rho over all opponents, who change from match to match; 95 % "
+            "intervals"
+        )
+    objective = view.study.spec.objectives[0]
+    return objective.metric if objective.goal == "maximize" else f"minus {objective.metric}"
 
 
 def history_chart(view: StudyView, drawn: StudyView, objective: Objective) -> Chart:
