@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+MAX_RELATIVES: Final = 1000  # drawn and listed one by one, those of the newest generations
+
+
 @dataclass(frozen=True)
 class FounderRecord:
     study: str | None  # None where the checkpoint is of no trial
@@ -79,6 +82,12 @@ class Ancestry:
             return []
         return self.line(self.champion)
 
+    def newest(self) -> list[Relative]:
+        """Return at most `MAX_RELATIVES`, those of the newest generations, by generation."""
+        relatives = self.relatives.values()
+        ordered = sorted(relatives, key=lambda relative: (relative.generation, relative.member))
+        return ordered[-MAX_RELATIVES:]
+
     def edges(self, children: Iterable[Relative]) -> Iterator[tuple[Relative, Relative, int]]:
         """Yield each child with each parent that has ended, and the parent's place, from 0."""
         for child in children:
@@ -102,7 +111,8 @@ def read_lineage(view: StudyView) -> Ancestry:
     nodes = [node for node in known if node.trial in view.state.trials]
     strengths: dict[int, float] = {}
     for match in view.state.population.matches.values():
-        strengths = {**match.strengths, **strengths}
+        for trial, strength in match.strengths.items():
+            strengths.setdefault(trial, strength)
     founders = [_founder(view, place) for place in spec.population.founders]
     trials = view.state.trials
     by_content = {

@@ -21,7 +21,6 @@ from hpsearch.study.view import StudyView
 from hpsearch.study.work import WAITED, JobSpan, spans
 
 MAX_JOBS: Final = 300  # drawn one by one, the newest ones
-MAX_RELATIVES: Final = 1000  # of the newest generations
 MAX_MOMENTS: Final = 1000  # at which the number of jobs is drawn
 ATTR: Final = "dashboard:plot_data:{name}:0"  # where Optuna's dashboard looks for a figure
 
@@ -105,12 +104,10 @@ def lineage(view: StudyView) -> Chart | None:
     if view.study.spec.population is None:
         return None
     descent = read_lineage(view)
-    relatives = list(descent.relatives.values())
-    newest = sorted(relatives, key=lambda relative: (relative.generation, relative.member))
+    newest = descent.newest()
     if not newest:
         return None
-    chart = descent_chart(descent, newest[-MAX_RELATIVES:])
-    return _titled(chart, "descent: the champion's line is bold")
+    return _titled(descent_chart(descent, newest), "descent: the champion's line is bold")
 
 
 def cross_play(view: StudyView) -> Chart | None:

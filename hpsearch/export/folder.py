@@ -88,6 +88,7 @@ _MOST_BYTES: Final = {
     ".onnx": 2**30,
 }
 """of a file, by the end of its name"""
+_MOST_OF_LINEAGE: Final = 2**28  # a row for each interval of a line, and read only for its hash
 MOST_FILES: Final = 1000  # in a folder, and bundles in an index
 _DEEPEST: Final = 40  # mappings and lists within each other
 _MOST_VALUES: Final = {".yaml": 5000, ".json": 2**16}
@@ -180,7 +181,8 @@ def _names(folder: Path) -> Iterator[str]:
 
 def read_file(path: Path) -> bytes:
     """Return the content of a file of a bundle, regular and no larger than such a file is."""
-    most = _MOST_BYTES[path.suffix]
+    is_lineage = path == BundleDir(path.parent).lineage
+    most = _MOST_OF_LINEAGE if is_lineage else _MOST_BYTES[path.suffix]
     try:
         # Looked at before it is opened, since opening a device may do something; when it is opened,
         # a link or a pipe that has taken its place is neither followed nor waited for.

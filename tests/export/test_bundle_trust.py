@@ -22,9 +22,9 @@ from hostile_bundles import (
 from safetensors.torch import load_file, save_file
 
 from hpsearch.cli import main
-from hpsearch.errors import HpsearchError
+from hpsearch.errors import CorruptError, HpsearchError
 from hpsearch.export.certificate import certify, sign
-from hpsearch.export.folder import FORMAT, SORTED_POINTS
+from hpsearch.export.folder import FORMAT, SORTED_POINTS, read_file
 from hpsearch.export.programs import onnx_differences, program_differences, save_program
 from hpsearch.export.reading import read_bundle, reproduce
 from hpsearch.trainers.match import threads
@@ -585,3 +585,12 @@ def test_options_of_signatures_that_cannot_be_meant(bundle, tmp_path, capsys, mo
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = refused(capsys, bundle, 1, "--signers", str(tmp_path / "signers"))
     assert "signatures need ssh-keygen, which is not installed here" in missing
+
+
+def test_only_a_lineage_may_be_long(tmp_path):
+    """That of a hundred thousand trials has a row for each of some ten thousand intervals."""
+    for name in ("lineage.json", "evaluation.json"):
+        (tmp_path / name).write_bytes(b" " * (2**23 + 1))
+    assert len(read_file(tmp_path / "lineage.json")) == 2**23 + 1
+    with pytest.raises(CorruptError, match="of at most 8,388,608 bytes"):
+        read_file(tmp_path / "evaluation.json")

@@ -10,9 +10,13 @@ from fakes import FakeExecutor
 from rich.console import Console
 from test_population_study import population_study, teaching
 
+from hpsearch.analysis import lineage as lineage_module
 from hpsearch.analysis.lineage import print_lineage, read_lineage
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.report.page import search as search_module
+from hpsearch.report.page.descent import descent_chart
+from hpsearch.report.page.search import strength_chart
 from hpsearch.report.progress import Meter, Progress, generation_text, open_panel, progress_text
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING
@@ -92,6 +96,24 @@ def test_the_champion_is_called_so(driven, capsys):
     with file.open("w") as log, open_panel(Console(file=log)) as panel:
         panel.show_progress(shown[-1][2])
     assert " | champion rho/" in file.read_text()
+
+
+def test_of_a_large_population_the_newest_generations_are_drawn(driven, monkeypatch):
+    """A browser cannot draw a hundred thousand."""
+    study, _ = driven
+    view = open_view(str(study.path), study.path.parent / "runs")
+    descent, judged = read_lineage(view), view.state.population.num_judged
+    monkeypatch.setattr(lineage_module, "MAX_RELATIVES", 6)
+    newest = descent.newest()
+    assert len(newest) == 6 < len(descent.relatives)
+    others = descent.relatives.keys() - {relative.trial for relative in newest}
+    first = newest[0].generation
+    assert max(descent.relatives[trial].generation for trial in others) <= first
+    drawn = descent_chart(descent, newest)["data"]
+    assert min(x for trace in drawn for x in trace["x"] if x is not None) >= first - 1
+    monkeypatch.setattr(search_module, "MAX_DRAWN", 2 * len(view.state.population.newest))
+    across = {x for trace in strength_chart(view)["data"] for x in trace["x"]}
+    assert across == {judged - 1, judged}
 
 
 def test_lineage_explains_a_child_that_was_not_adopted(driven, tmp_path):

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpsearch.analysis.candidates import Played
-from hpsearch.analysis.lineage import Ancestry, Relative, made_texts, operator_text, strength_text
+from hpsearch.analysis.lineage import (
+    MAX_RELATIVES,
+    Ancestry,
+    Relative,
+    made_texts,
+    operator_text,
+    strength_text,
+)
 from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from hpsearch.report.page import charts, html
 from hpsearch.report.page.charts import Chart, Trace
@@ -28,13 +35,16 @@ def population_section(material: Material) -> Iterator[Html]:
     if isinstance(descent, str) or not descent.relatives:
         yield html.missing(descent if isinstance(descent, str) else "No trial has finished yet.")
     else:
-        relatives = list(descent.relatives.values())
+        newest, count = descent.newest(), len(descent.relatives)
+        shown = (
+            "Trials" if len(newest) == count else f"The newest {len(newest):,} of {count:,} trials"
+        )
         yield html.figure(
-            descent_chart(descent, relatives),
+            descent_chart(descent, newest),
             "descent",
-            "Trials by how many matches came before them; lines of children by operator, first "
+            f"{shown} by how many matches came before them; lines of children by operator, first "
             "parents solid, others dotted; the champion's line thick.",
-            width=90 + COLUMN * (1 + max(relative.generation for relative in relatives)),
+            width=90 + COLUMN * (1 + newest[-1].generation - newest[0].generation),
         )
         yield from _line(descent)
     yield html.heading("The last match")
@@ -52,7 +62,7 @@ def population_section(material: Material) -> Iterator[Html]:
 
 
 def _line(descent: Ancestry) -> Iterator[Html]:
-    line = descent.champions_line()
+    line = descent.champions_line()[-MAX_RELATIVES:]
     if not line:
         return
     made = zip(line, made_texts(line), strict=True)
@@ -62,8 +72,9 @@ def _line(descent: Ancestry) -> Iterator[Html]:
 
 
 def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
-    """Return some of the trials from left to right, their places one below the other."""
-    line = descent.champions_line()
+    """Return some of the trials, by generation, from left to right, members one below the other."""
+    first = relatives[0].generation
+    line = [relative for relative in descent.champions_line() if relative.generation >= first]
     look = {"hoverinfo": "skip", "line": {"color": VERMILLION, "width": 4}, "opacity": 0.6}
     champions = charts.scatter("lines", "the champion's line", *_places(line), look)
     data = [*_edges(descent, relatives), champions, _trials(relatives, line)]

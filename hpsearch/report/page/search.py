@@ -103,7 +103,9 @@ def _marks(view: StudyView) -> Iterator[Trace]:
 
 
 def strength_chart(view: StudyView) -> Chart:
+    """Return the members' strengths in the newest matches, of about `MAX_DRAWN` points in all."""
     judged = judged_matches(view)
+    judged = judged[-max(1, MAX_DRAWN // len(judged[-1].members)) :]
     data: list[Trace] = []
     last = judged[-1]
     champion = next((m for m, trial in last.members.items() if trial == last.champion), None)
