@@ -186,7 +186,9 @@ class SlurmExecutor:
         parameters |= {"setup": setup, "job_name": name}
         executor.update_parameters(**parameters)
         try:
-            with changed_environment({}, without=(*self._withheld, *OF_DRIVER)):
+            given = {key for key, value in parameters.items() if value} | profile.sbatch.keys()
+            overruling = slurm_calls.overruling(given)
+            with changed_environment({}, without=(*self._withheld, *OF_DRIVER, *overruling)):
                 submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
             raise slurm_calls.refusal(str(error)) from error
@@ -210,19 +212,31 @@ class SlurmExecutor:
             self._taken.clear()
             self._choose()
             return {}
-        listed, wanted = self._queue.jobs(), {job.name for job, _ in jobs}
+        listed, wanted = self._queue.jobs(), {job.name: job_id for job, job_id in jobs}
         self._waiting = {own.id for own in listed if own.phase == "queued"}
         self._strays, self._taken = set(), Counter()
         seen: dict[str, JobStatus] = {}
         for own in listed:
+            asked = wanted.keys() & own.jobs.keys()
+            is_ours = bool(asked) and not self._cannot_run(own, [wanted[name] for name in asked])
             if own.phase != "ended":
                 self._taken[own.profile] += len(own.jobs)
-                if not wanted & own.jobs.keys():
+                if not is_ours:
                     self._strays.add(own.id)
-            seen |= {name: status for name, status in own.jobs.items() if name in wanted}
+            if is_ours:
+                seen |= {name: own.jobs[name] for name in asked}
         self._choose()
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._queue.ends(vanished)
+
+    def _cannot_run(self, own: slurm_calls.SlurmJob, known: Sequence[str | None]) -> bool:
+        """Return whether a job lacks what it is to do, which submitit names by the answer's ids.
+
+        Without an answer, or killed before that, it leaves a job that waits for a minute and fails.
+        """
+        if any(job_id is not None for job_id in known):
+            return False
+        return not (self._study.job(own.first).root / f"{own.id}_submitted.pkl").exists()
 
     # Ending.
 

@@ -6,6 +6,7 @@ and, where a study has several profiles, the one by which it was submitted. It h
 one after another.
 """
 
+import os
 import re
 import subprocess
 import time
@@ -29,6 +30,22 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir
 CALL_SECONDS = 60.0  # after which a program of the scheduler is given up
 MINUTE = 60.0
 IDS_PER_CALL = 500  # on one command line
+
+
+OVERRULING = ("SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_", "SLURM_TIME_FORMAT")
+"""begin the names of variables by which users give SLURM's programs options: sbatch would take them
+instead of those of a script, and squeue would leave jobs out"""
+DEFAULTS = {
+    **{f"SBATCH_{key.upper()}": key for key in ("account", "partition", "qos", "constraint")},
+    "SBATCH_RESERVATION": "reservation",
+}
+"""of these variables, those that count where a profile leaves an option open, by name"""
+
+
+def overruling(given: Collection[str] = ()) -> list[str]:
+    """Return the variables without which SLURM's programs run; ``given`` options say more."""
+    kept = {name for name, option in DEFAULTS.items() if option not in given}
+    return [name for name in os.environ if name.startswith(OVERRULING) and name not in kept]
 
 
 class SchedulerCalls:
@@ -55,9 +72,11 @@ class SchedulerCalls:
         Raises SchedulerSilentError if it fails, SchedulerUnreachableError if there is no answer.
         """
         self.take_turn()
+        left_out = {*overruling()}
         try:
             done = subprocess.run(
                 command,
+                env={name: value for name, value in os.environ.items() if name not in left_out},
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -176,6 +195,7 @@ class SlurmJob(NamedTuple):
     id: str
     phase: Phase
     jobs: Mapping[str, JobStatus]  # of ours in it, by name
+    first: str  # the first job of its array, in whose folder submitit's files lie
     profile: int
     """index of the one by which it was submitted, in the order of preference then"""
 
@@ -221,7 +241,7 @@ class SlurmQueue:
             for task in range(min(tasks, count - before)):
                 status = JobStatus(task_id(slurm_id, task), phase, failure, ended_at, share)
                 statuses[f"{first + before + task:05d}"] = status
-            listed.append(SlurmJob(slurm_id, phase, statuses, profile))
+            listed.append(SlurmJob(slurm_id, phase, statuses, f"{first:05d}", profile))
         return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:

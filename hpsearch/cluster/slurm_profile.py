@@ -143,10 +143,12 @@ def sbatch_parameters(
     kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
     num_tasks = profile.tasks_per_job * ranks // profile.nodes  # of a node
     num_gpus = profile.gpus_per_task * num_tasks
-    # Of ranks that train together none goes on without the others.
-    ends_with_one = ["--kill-on-bad-exit=1"] if ranks > 1 and profile.tasks_per_job == 1 else []
+    # Of ranks that train together none goes on without the others; other tasks do, whatever the
+    # site's WaitTime and KillOnBadExit say.
+    ends_with_one = ranks > 1 and profile.tasks_per_job == 1
     # Since SLURM 22.05 srun doesn't take it from sbatch.
-    srun_args = [f"--cpus-per-task={profile.cpus_per_task}", *ends_with_one]
+    srun_args = [f"--cpus-per-task={profile.cpus_per_task}"]
+    srun_args += [f"--kill-on-bad-exit={int(ends_with_one)}", "--wait=0"]
     # SLURM must not run a job again by itself: it is one attempt with one token.
     plain: dict[str, Any] = {**profile.sbatch, "no-requeue": True}
     fewest = ranks if min_ranks is None else min_ranks

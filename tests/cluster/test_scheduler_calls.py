@@ -3,7 +3,7 @@
 import pytest
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.slurm_calls import SchedulerCalls
+from hpsearch.cluster.slurm_calls import SchedulerCalls, overruling
 
 
 class Time:
@@ -76,3 +76,22 @@ def test_all_jobs_are_told_even_if_some_cannot_be(
     with pytest.raises(SchedulerSilentError):
         SchedulerCalls(60).run_for([str(program)], ["1", "2", "3", "4", "5"])
     assert (tmp_path / "told").read_text() == "1 2\n3 4\n5\n"
+
+
+def test_variables_of_the_user_overrule_nothing_that_is_said(monkeypatch) -> None:
+    """sbatch takes them instead of a script's options, and squeue leaves jobs out."""
+    mine = {
+        "SBATCH_ACCOUNT": "mine",
+        "SBATCH_WAIT": "1",
+        "SBATCH_JOB_NAME": "mine",
+        "SQUEUE_PARTITION": "mine",
+        "SLURM_TIME_FORMAT": "relative",
+    }
+    for name, value in mine.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SLURM_CONF", "theirs")
+    seen = SchedulerCalls(60).run(["env"]).splitlines()
+    assert "SLURM_CONF=theirs" in seen
+    assert [line for line in seen if line.partition("=")[0] in mine] == ["SBATCH_ACCOUNT=mine"]
+    assert {*overruling({"account"})} == mine.keys()
+    assert {*overruling({"partition"})} == mine.keys() - {"SBATCH_ACCOUNT"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,11 @@ def slurm(
         printed = {"scontrol": "MaxArraySize = 1001", "squeue": queue, "sacct": accounts}
         return printed[command[0]].replace("NAME", f"hps-{study.key}")
 
+    for array, index, first in re.findall(r"^(\d+)\|(\S+?)\|.*\|NAME-(\d+)x", queue, re.MULTILINE):
+        slurm_id = f"{array}_{index}" if index.isdigit() else array
+        files = study.job(first).root
+        files.mkdir(parents=True, exist_ok=True)
+        (files / f"{slurm_id}_submitted.pkl").touch()  # as submitit does after each submission
     monkeypatch.setattr(SchedulerCalls, "run", run)
     profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
     return SlurmExecutor([Allowance(replace(profile, nodes=num_nodes))], study)
@@ -214,6 +220,21 @@ def test_strays_are_this_studys_jobs_that_the_driver_does_not_know(tmp_path, mon
     executor.cancel_strays()  # which are none any more
     executor.cancel([(asked(2)[0][0], "100_0:1"), (asked(1)[0][0], "100_0")])
     assert commands == [["scancel", "100_1", "200"], ["scancel", "100_0"]]
+
+
+def test_jobs_whose_submission_died_before_it_was_whole_are_strays(tmp_path, monkeypatch) -> None:
+    """They would wait for their pickles for a minute, and fail; those whose ids are known run."""
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|1|NAME-00001x1n2\n"
+    queue += "100|1|RUNNING|2026-01-31T12:00:00|1|NAME-00001x1n2\n"
+    queue += "200|N/A|FAILED|2026-01-31T12:00:00|1|NAME-00003x1n1\n"
+    executor, commands = slurm(tmp_path, monkeypatch, queue), []
+    for pickle in (tmp_path / "runs").rglob("*.pkl"):
+        if pickle.name != "100_0_submitted.pkl":
+            pickle.unlink()
+    assert [*executor.look(asked(1, 2, 3))] == ["00001"]
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, command: commands.append(command) or "")
+    executor.cancel_strays()
+    assert commands == [["scancel", "100_1"]]
 
 
 def test_what_sbatch_is_given_and_what_jobs_are_called_then(tmp_path, monkeypatch) -> None:
@@ -345,7 +366,8 @@ def test_a_job_goes_by_the_first_profile_with_room(by_two, tmp_path: Path) -> No
     queue += "".join(f"8|{n}|RUNNING|N/A|1|NAME-00003x1n3p1m1\n" for n in range(3))
     named = queue.replace("NAME", f"hps-{jobs[0].study.key}")
     (tmp_path / "squeue.queue").write_text(named)
-    phases = {name: status.phase for name, status in executor.look(asked(*range(1, 6))).items()}
+    known = [(job, "7_0") for job, _ in asked(*range(1, 6))]
+    phases = {name: status.phase for name, status in executor.look(known).items()}
     assert list(phases.values()) == ["ended", "queued", "running", "running", "running"]
     assert next_jobs(executor) == (1, 8, 4.0), "one of two has ended"
 

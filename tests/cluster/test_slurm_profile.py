@@ -177,7 +177,7 @@ def test_parameters(load):
         "setup": ["module load cuda", "export A='b c'"],
         "array_parallelism": 4,
         "stderr_to_stdout": True,
-        "srun_args": ["--cpus-per-task=16"],
+        "srun_args": ["--cpus-per-task=16", "--kill-on-bad-exit=0", "--wait=0"],
         "additional_parameters": {"no-requeue": True},
     }
 

@@ -181,6 +181,57 @@ def test_what_slurm_does_not_take(executor, study, plain_config) -> None:
     assert executor().look([(job, None) for job in jobs]) == {}
 
 
+def test_variables_of_the_user_neither_overrule_the_profile_nor_hide_jobs(
+    executor, study, plain_config, monkeypatch
+) -> None:
+    for name in ("SBATCH_PARTITION", "SQUEUE_PARTITION"):
+        monkeypatch.setenv(name, "urgent")
+    monkeypatch.setenv("SBATCH_WAIT", "1")
+    slurm = executor()
+    jobs = write_jobs(study, 1, plain_config, ENDLESS)
+    ids = slurm.submit(jobs)
+    wait_for(slurm, jobs, ids, j1="running")
+    monkeypatch.delenv("SQUEUE_PARTITION")
+    listed = ask("squeue", "--noheader", "--format=%P", "--jobs", ids["00001"])
+    assert listed.strip() == "normal"
+
+
+def test_tasks_of_other_jobs_end_none_whatever_the_site_says(
+    executor, study, plain_config, monkeypatch
+) -> None:
+    """The array's last job has a task without work, which ends at once; another one fails."""
+    monkeypatch.setenv("SLURM_WAIT", "1")  # as WaitTime and KillOnBadExit of slurm.conf
+    monkeypatch.setenv("SLURM_KILL_BAD_EXIT", "1")
+    slurm = executor(tasks_per_job=3)
+    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT)
+    jobs[1].plan.path.write_text("{}")
+    ids = slurm.submit(jobs)
+    wait_for(slurm, jobs, ids, j1="ended", j2="ended")
+    result = study.trial(1).attempt(1).read_result()
+    assert result is not None
+    assert result.status == "finished"
+
+
+def test_a_job_whose_submission_died_before_it_was_whole_is_cancelled(
+    executor, study, plain_config
+) -> None:
+    """It would hold its GPUs for a minute, and then fail."""
+    slurm = executor()
+    jobs = write_jobs(study, 1, plain_config, ENDLESS, ENDLESS)
+    ids = slurm.submit(jobs)
+    asked = [(job, None) for job in jobs]
+    assert slurm.look(asked).keys() == ids.keys(), "found by their names"
+    (jobs[0].root / f"{ids['00002']}_submitted.pkl").unlink()
+    assert slurm.look(asked).keys() == {"00001"}
+    slurm.cancel_strays()
+    wait_until(
+        lambda: ids["00002"] not in ask("squeue", "--noheader", "--array", "--format=%F_%K"),
+        60,
+        lambda: ask("squeue"),
+    )
+    assert slurm.look(asked)["00001"].phase in ("queued", "running")
+
+
 def test_jobs_by_two_profiles(executor, study, plain_config, tmp_path: Path) -> None:
     few, many = (load_profile(profile_file(tmp_path, cpus_per_task=cpus)) for cpus in (2, 1))
     slurm = SlurmExecutor([Allowance(few, 1), Allowance(many, 2)], study)
