@@ -3,8 +3,8 @@
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from hpsearch.cluster.record_files import RecordFile
@@ -85,10 +85,24 @@ class Heartbeats:
         with suppress(DiskError):
             self._write(is_busy=False)
 
-    def _write(self, *, is_busy: bool) -> None:
+    @contextmanager
+    def until_left(self) -> Iterator[None]:
+        """Say at the end of the block, also after an error, that the job takes no more trials."""
+        try:
+            yield
+        except Exception:
+            self._leave()
+            raise
+        self._leave()
+
+    def _leave(self) -> None:
+        with suppress(DiskError):
+            self._write(is_busy=False, has_left=True)
+
+    def _write(self, *, is_busy: bool, has_left: bool = False) -> None:
         self._next = time.monotonic() + self._seconds
         self._said_busy = is_busy
         members, speed = tuple(self._members.values()), self._steps_per_second
         host, pid = socket.gethostname(), os.getpid()
-        beat = JobHeartbeat(time.time(), host, pid, is_busy, speed, members, self._ranks)
+        beat = JobHeartbeat(time.time(), host, pid, is_busy, speed, members, self._ranks, has_left)
         self._file.replace(beat)

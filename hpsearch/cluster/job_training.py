@@ -295,6 +295,7 @@ class JobTraining:
 
     def _finish(self) -> None:
         if any(map(self._slots.has_ended, self._slots.members)):
+            self._beat(is_busy=True, is_long=True)  # many more games than in other evaluations
             self._checkpoints.wait()  # a result says that the last one is there
         self._drop(self._evaluations.finish(self._monitor.sections))
 
@@ -377,11 +378,11 @@ class JobTraining:
             # The stuck thread would never hear of anything milder.
             os._exit(TrainingFailedError.exit_code)
 
-    def _beat(self, *, is_busy: bool = False) -> None:
+    def _beat(self, *, is_busy: bool = False, is_long: bool = False) -> None:
         every, steps, saved = self._slots.members, self._slots.steps, self._checkpoints.saved
         told = self._evaluations.measured
         measured = {member.number: told.get(member.number, 0) for member in every.values()}
-        if self._heartbeats.is_due(measured, is_busy=is_busy):
+        if self._heartbeats.is_due(measured, is_busy=is_busy) or is_long:
             members = [
                 MemberHeartbeat.at(
                     member.assignment,

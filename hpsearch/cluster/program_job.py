@@ -28,9 +28,9 @@ def run_programs(job: JobDir, flag: StopFlag) -> None:
     plan = job.plan.required()
     queue = TrialQueue(job, plan, ProgramTrial.open)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
-    ProgramJob(queue, flag, heartbeats, _folder_of_study(job.study), plan.num_threads).run(
-        plan.pilot_seconds
-    )
+    folder = _folder_of_study(job.study)
+    with heartbeats.until_left():
+        ProgramJob(queue, flag, heartbeats, folder, plan.num_threads).run(plan.pilot_seconds)
 
 
 def _folder_of_study(study: StudyDir) -> Path:

@@ -185,6 +185,7 @@ class JobHeartbeat:
     steps_per_second: Annotated[float, Range(low=0.0)]  # of each member
     members: tuple[MemberHeartbeat, ...]  # the trials that train, or are about to
     ranks: tuple[RankHeartbeat, ...] = ()  # where there are several, or actors play for it
+    has_left: bool = False  # whether the job is over, and takes no more trials
 
     @property
     def straggler(self) -> int | None:

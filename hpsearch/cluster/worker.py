@@ -45,8 +45,15 @@ def run_job(job: JobDir, flag: StopFlag, team: Team) -> None:
     if plan.probes is not None:
         job.report.write(_device_report(plan.probes, team.hosts()))
         return
-    queue = TrialQueue(job, plan, Member.open)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
+    with heartbeats.until_left():
+        _train_and_play(job, plan, heartbeats, flag, team)
+
+
+def _train_and_play(
+    job: JobDir, plan: records.JobPlan, heartbeats: Heartbeats, flag: StopFlag, team: Team
+) -> None:
+    queue = TrialQueue(job, plan, Member.open)
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     while True:
         # Also when the flag is set: each of the first attempts must still write how it ended.

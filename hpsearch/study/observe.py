@@ -42,12 +42,15 @@ class Observation:
     """the last ones of attempts of which there may be news, by trial"""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """steps a second of each member, by job"""
+    left: frozenset[str] = frozenset()
+    """names of the jobs that say that they are over, whose job of the scheduler may go on"""
     is_last: bool = True  # whether the look is over; else more of it follows
 
     @cached_property
     def ended(self) -> frozenset[str]:
-        """The names of the jobs of which the executor says that they have ended."""
-        return frozenset(name for name, status in self.jobs.items() if status.phase == "ended")
+        """The names of the jobs of which the executor, or they, say that they have ended."""
+        ended = {name for name, status in self.jobs.items() if status.phase == "ended"}
+        return self.left | ended
 
 
 class RunningAttempt(NamedTuple):
@@ -61,6 +64,7 @@ class RunningAttempt(NamedTuple):
     heard_at: float | None  # when the job gave its last one, whether it named the attempt or not
     silence: float | None  # seconds without a heartbeat, None while they say little
     job_is_gone: bool
+    job_has_left: bool  # and takes no more trials
 
     @property
     def trains(self) -> bool:
@@ -133,22 +137,32 @@ class Observer:
         live, folder = state.live_jobs(), self.folder
         jobs, gone = self._look(live, now)
         of_jobs = self._newest = self._of_jobs.read([job.name for job in live])
+        left = frozenset(
+            name for name, own in of_jobs.items() if own is not None and own[0].has_left
+        )
         news = self._with_news(state, jobs, gone, now)
         attempts = sorted(news, key=lambda pair: pair[0].number, reverse=True)
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
-        known = {trial.number: heartbeats.get(trial.number) for trial, _ in attempts}
+        # One that is suspended gives none; once it runs again, it is listened to anew.
+        running = [trial for trial, job in attempts if _runs(jobs.get(job.name))]
+        known = {trial.number: heartbeats.get(trial.number) for trial in running}
         listened = self.silences.listen(known, now)
         looked_at = []
         for trial, job in attempts:
             status, aged, own = jobs.get(job.name), newest.get(trial.number), of_jobs[job.name]
             said, heard_at = _said(trial, own), None if own is None else own[1]
             silence = _silence(
-                trial, job, aged, heard_at=heard_at, listened=listened[trial.number], now=now
+                trial,
+                job,
+                aged,
+                heard_at=heard_at,
+                listened=listened.get(trial.number, 0.0),
+                now=now,
             )
-            is_gone = job.name in gone
-            attempt = RunningAttempt(trial, job, status, aged, said, heard_at, silence, is_gone)
+            ends = job.name in gone, job.name in left
+            attempt = RunningAttempt(trial, job, status, aged, said, heard_at, silence, *ends)
             looked_at.append(attempt)
         parts = _parts(looked_at)
         gone_now = gone - {job.name for _, job in attempts}  # of whose attempts all is known
@@ -159,7 +173,7 @@ class Observer:
             unread = {own.job.name for own in part if own.trial.number not in results}
             gone_now |= gone & {own.job.name for own in part} - unread
             is_last = number == len(parts)
-            yield Observation(jobs, gone_now, results, reports, heartbeats, speeds, is_last)
+            yield Observation(jobs, gone_now, results, reports, heartbeats, speeds, left, is_last)
             gone_now = frozenset()
 
     def heartbeats(self, state: StudyState) -> dict[int, Heartbeat]:
@@ -280,7 +294,9 @@ class Observer:
                 # The job goes on without it, and will write no other result.
                 return AttemptResult(trial.token, "lost", step, LOST, message, {})
         if not own.job_is_gone:
-            if status is None or status.phase != "running" or silence is None:
+            if own.job_has_left and not has_begun and not _is_first(trial, job):
+                return AttemptResult(trial.token, "interrupted", step, None, message, {})
+            if not _runs(status) or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", step, SILENT, message, {})
@@ -311,6 +327,10 @@ def _said(trial: Trial, own: tuple[JobHeartbeat, float] | None) -> MemberHeartbe
     """Return what a job says of an attempt that trains, None if it says nothing of its news."""
     member = None if own is None else own[0].member(trial.number, trial.attempts)
     return None if member is None or member.measured is None else member
+
+
+def _runs(status: JobStatus | None) -> bool:
+    return status is not None and status.phase == "running"
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:

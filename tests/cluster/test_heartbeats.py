@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,18 @@ def test_a_damaged_one_is_none(file, text):
 
 def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two():
     assert [seconds_between(n) for n in (1, 100, 1000, 3000, 8000)] == [2, 2, 20, 60, 60]
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_a_job_says_that_it_is_over(file, error):
+    """Also after an error, but not where it is killed."""
+    beats = Heartbeats(file, 20.0)
+    beats.give([FIRST], (), 1.0, is_busy=False)
+    with suppress(ValueError, KeyboardInterrupt), beats.until_left():
+        assert not file.required().has_left
+        if error is not None:
+            raise error
+    assert file.required().has_left == (error is not KeyboardInterrupt)
 
 
 def test_one_is_due_every_so_many_seconds(file, clock):
@@ -160,8 +173,9 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     monkeypatch.setattr(os, "fsync", flushed)
     monkeypatch.setattr(os, "replace", replaced)
     work(str(job.root))
-    # At the beginning, before the first of ten evaluations, and after each, where there is news.
-    assert (counts["flushes"], counts["writes"]) == (0, 12)
+    # At the beginning, before the first of ten evaluations and before the final one, after each of
+    # the ten, where there is news, and at the end.
+    assert (counts["flushes"], counts["writes"]) == (0, 14)
     assert job.heartbeat.try_read().members == ()
 
 

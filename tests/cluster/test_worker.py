@@ -100,6 +100,21 @@ def test_a_job_trains_measures_saves_and_tells(tmp_path, new_job, configs, unint
     assert {member.trial for member in said.members} <= {0, 1}
 
 
+def test_the_last_evaluation_is_announced_as_long(tmp_path, monkeypatch, new_job, configs):
+    """It may have a hundred times as many games as those before it, none of which was long."""
+    job, measure, said = new_job(tmp_path, configs), Team.measure, []
+
+    def measured(team, action, *arguments):
+        if arguments[-1] == "final":
+            said.append(job.heartbeat.required().is_busy)
+        return measure(team, action, *arguments)
+
+    monkeypatch.setattr(Team, "measure", measured)
+    work(str(job.root))
+    assert said == [True, True]
+    assert job.heartbeat.required().has_left
+
+
 @pytest.mark.parametrize("calls", [1, 2, 5])
 def test_sigterm_saves_and_the_next_attempt_goes_on(
     tmp_path, monkeypatch, new_job, configs, uninterrupted, calls
@@ -227,12 +242,15 @@ def files_of(study: StudyDir) -> dict[Path, bytes]:
 
 
 def test_an_attempt_fenced_from_the_start_writes_nothing(tmp_path, new_job, configs):
+    """But the job's own heartbeat, by which it says that it is over."""
     job = new_job(tmp_path, configs)
     for number in range(2):
         job.study.trial(number).control.write(Control("of-another-attempt", None))
     before = files_of(job.study)
     work(str(job.root))
-    assert files_of(job.study) == before
+    after = files_of(job.study)
+    assert after.pop(job.heartbeat.path)
+    assert after == before
 
 
 def test_an_attempt_fenced_while_it_slept_writes_nothing_more(

@@ -310,6 +310,38 @@ def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:
     assert (result.status, result.kind, result.step) == (LOST, SILENT, 6)
 
 
+def test_a_suspended_job_is_listened_to_anew_once_it_runs(folder: StudyDir) -> None:
+    """Before, it was silent in the moment in which SLURM let it run again."""
+    state, silences, now = state_of(0), Silences(), give_sign(folder, 0, 1)
+    suspended = {"00001": JobStatus("17", "queued")}
+    for _ in range(60):
+        now += 30.0
+        executor = Looking("00001")
+        executor.look = lambda jobs: suspended
+        assert look(state, folder, executor, now, silences).results == {}
+    for _ in range(3):
+        now += 30.0
+        assert look(state, folder, Looking("00001"), now, silences).results == {}
+    for _ in range(20):
+        now += 30.0
+        seen = look(state, folder, Looking("00001"), now, silences)
+    assert seen.results[0].kind == SILENT
+
+
+def test_what_was_given_to_a_job_that_had_left_is_no_loss(folder: StudyDir) -> None:
+    """Its task of the scheduler goes on with other jobs: it would be waited for, for an hour."""
+    state = state_of(0, 1)
+    first, later = ((plan,) for plan in state.jobs["00001"].groups[0])
+    state.jobs["00001"].groups = [first, later]
+    folder.trial(0).attempt(1).write_result(result(0))
+    beat = JobHeartbeat(0.0, "here", 1, False, 1.0, (), has_left=True)
+    folder.job("00001").heartbeat.replace(beat)
+    seen = look(state, folder, Looking("00001"))
+    assert seen.results[0].status == "finished"
+    assert (seen.results[1].status, seen.results[1].kind) == ("interrupted", None)
+    assert (seen.ended, seen.gone) == ({"00001"}, frozenset())
+
+
 def test_a_clock_that_is_wrong_or_jumps_makes_no_job_silent(folder: StudyDir) -> None:
     """Before, all jobs were cancelled by a driver whose clock was ten minutes ahead of the file
     system's, or whose machine had slept."""
