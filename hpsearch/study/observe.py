@@ -146,8 +146,9 @@ class Observer:
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
         speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
         # One that is suspended gives none; once it runs again, it is listened to anew.
-        running = [trial for trial, job in attempts if _runs(jobs.get(job.name))]
-        known = {trial.number: heartbeats.get(trial.number) for trial in running}
+        waiting = {name for name, status in jobs.items() if status.phase == "queued"}
+        heard = (trial.number for trial, job in attempts if job.name not in waiting)
+        known = {number: heartbeats.get(number) for number in heard}
         listened = self.silences.listen(known, now)
         looked_at = []
         for trial, job in attempts:
@@ -296,7 +297,7 @@ class Observer:
         if not own.job_is_gone:
             if own.job_has_left and not has_begun and not _is_first(trial, job):
                 return AttemptResult(trial.token, "interrupted", step, None, message, {})
-            if not _runs(status) or silence is None:
+            if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no heartbeat for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", step, SILENT, message, {})
@@ -327,10 +328,6 @@ def _said(trial: Trial, own: tuple[JobHeartbeat, float] | None) -> MemberHeartbe
     """Return what a job says of an attempt that trains, None if it says nothing of its news."""
     member = None if own is None else own[0].member(trial.number, trial.attempts)
     return None if member is None or member.measured is None else member
-
-
-def _runs(status: JobStatus | None) -> bool:
-    return status is not None and status.phase == "running"
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:

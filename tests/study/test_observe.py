@@ -328,6 +328,20 @@ def test_a_suspended_job_is_listened_to_anew_once_it_runs(folder: StudyDir) -> N
     assert seen.results[0].kind == SILENT
 
 
+def test_a_scheduler_that_answers_now_and_then_hides_no_silence(folder: StudyDir) -> None:
+    def fail(jobs: object) -> dict[str, JobStatus]:
+        raise SchedulerSilentError
+
+    state, silences, now = state_of(0), Silences(), give_sign(folder, 0, 1)
+    for _ in range(15):
+        executor = Looking("00001")
+        executor.look = fail
+        look(state, folder, executor, now, silences)
+        seen = look(state, folder, Looking("00001"), now + 30.0, silences)
+        now += 60.0
+    assert seen.results[0].kind == SILENT
+
+
 def test_what_was_given_to_a_job_that_had_left_is_no_loss(folder: StudyDir) -> None:
     """Its task of the scheduler goes on with other jobs: it would be waited for, for an hour."""
     state = state_of(0, 1)
