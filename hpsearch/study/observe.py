@@ -137,14 +137,13 @@ class Observer:
         live, folder = state.live_jobs(), self.folder
         jobs, gone = self._look(live, now)
         of_jobs = self._newest = self._of_jobs.read([job.name for job in live])
-        left = frozenset(
-            name for name, own in of_jobs.items() if own is not None and own[0].has_left
-        )
+        told = {name: own[0] for name, own in of_jobs.items() if own is not None}
+        left = frozenset(name for name, beat in told.items() if beat.has_left)
+        speeds = {name: beat.steps_per_second for name, beat in told.items()}
         news = self._with_news(state, jobs, gone, now)
         attempts = sorted(news, key=lambda pair: pair[0].number, reverse=True)
         newest = heartbeats_of(folder, attempts, of_jobs, now=now)
         heartbeats = {number: aged.heartbeat for number, aged in newest.items()}
-        speeds = {name: own[0].steps_per_second for name, own in of_jobs.items() if own is not None}
         # One that is suspended gives none; once it runs again, it is listened to anew.
         waiting = {name for name, status in jobs.items() if status.phase == "queued"}
         heard = (trial.number for trial, job in attempts if job.name not in waiting)
@@ -154,14 +153,8 @@ class Observer:
         for trial, job in attempts:
             status, aged, own = jobs.get(job.name), newest.get(trial.number), of_jobs[job.name]
             said, heard_at = _said(trial, own), None if own is None else own[1]
-            silence = _silence(
-                trial,
-                job,
-                aged,
-                heard_at=heard_at,
-                listened=listened.get(trial.number, 0.0),
-                now=now,
-            )
+            seconds = listened.get(trial.number, 0.0)
+            silence = _silence(trial, job, aged, heard_at=heard_at, listened=seconds, now=now)
             ends = job.name in gone, job.name in left
             attempt = RunningAttempt(trial, job, status, aged, said, heard_at, silence, *ends)
             looked_at.append(attempt)
